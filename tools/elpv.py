@@ -15,6 +15,7 @@ from zoo.files import atomic_write
 
 CLASSES = ("defective", "intact")
 CELLS = 60  # of a module, whose images follow each other
+SIZE = 64  # pixels
 
 
 class ElpvConfig(Settings):
@@ -33,7 +34,7 @@ class ElpvConfig(Settings):
     """Folder with labels.csv and images/."""
     output: OutputFolder
     """New folder of the images."""
-    size: Count = 64
+    size: Count = SIZE
     """Height and width of the images in pixels."""
     seed: int = Field(default=0, ge=0, lt=2**31)
     """Seed of the split."""

@@ -3,8 +3,9 @@
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -14,6 +15,7 @@ import numpy as np
 from pydantic import Field, model_validator
 from pydantic_settings import CliPositionalArg
 
+from tools import elpv
 from zoo.benchmark.report import Column, find_hardware, installed, print_table
 from zoo.cli.run import run_command
 from zoo.cli.settings import Section, Settings
@@ -27,9 +29,14 @@ ROTATION, SHIFT = 30, 4  # degrees and pixels, at most, of `moved` test images
 CORRUPTIONS = ("gaussian_noise", "shot_noise", "contrast", "pixelate", "jpeg_compression")
 SEVERITY, CORRUPTED = 3, 2000  # of ImageNet-C, and the test images that each corruption changes
 TIMED_STEPS = 20
-OF_TIMES = ("network", "model", "batch_size")  # settings that the time of a step depends on
+# Settings that the time of a step depends on.
+OF_TIMES = ("network", "model", "batch_size", "image_size")
 FEWEST = 3  # seeds of a verdict
 METRICS = ("accuracy", "moved", "corrupted", "calibration_error")
+OF_CELLS = ("roc_auc", "f1", "accuracy", "calibration_error")
+ELPV = "elpv"  # data: the images of solar cells that `tools.elpv` reads
+# Settings that results had not always.
+LATER = {"weights": None, "image_size": None, "class_weights": False}
 
 
 class Row(Section):
@@ -41,6 +48,10 @@ class Row(Section):
     """Settings of the optimizer, instead of the experiment's."""
     train_images: Count | None = None
     """Training images, another random part of them for each seed; None: all."""
+    weights: str | None = None
+    """Initial weights, of any number of classes and channels; None: random ones."""
+    image_size: Count | None = None
+    """elpv: height and width in pixels."""
 
 
 class Table(Section):
@@ -49,9 +60,9 @@ class Table(Section):
     about: str
     """Heading of the table, with the statement of the paper."""
     claims: list[str] = Field(min_length=1)
-    metrics: list[Literal["accuracy", "moved", "corrupted", "calibration_error"]] = Field(
-        default=["accuracy", "moved"], min_length=1
-    )
+    metrics: list[
+        Literal["accuracy", "moved", "corrupted", "calibration_error", "roc_auc", "f1"]
+    ] = Field(default=["accuracy", "moved"], min_length=1)
 
     def pairs(self) -> list[tuple[str, str, str]]:
         """Splits the claims into two rows and the sign between them."""
@@ -70,9 +81,12 @@ class Experiment(Section):
     """Networks that see equally many images, by the same optimizer and in the same order."""
 
     data: str
-    """Data set of TensorFlow Datasets with a train and a test split, of images of one size."""
+    """Data set of TensorFlow Datasets with a train and a test split, of images of one size; or
+    elpv, whose halves depend on the seed (tools.elpv)."""
     held_out: int = Field(default=0, ge=0)
     """Test on the last training images, so many of them, and leave the test images unseen."""
+    class_weights: bool = False
+    """Weight the loss so that every class counts as much."""
     network: NetworkName
     model: TypedValues = Field(default={})
     """Constructor arguments of all rows."""
@@ -92,7 +106,19 @@ class Experiment(Section):
             for name in (first, second):
                 if name not in self.rows:
                     raise ValueError(f"claims: expected a row. {unknown(name, self.rows)}")
+        for name, row in self.rows.items():
+            if (self.data == ELPV) != (row.image_size is not None):
+                raise ValueError(f"rows: expected image_size with elpv alone. Received: {name!r}")
+        for table in self.tables.values():
+            for metric in table.metrics:
+                if metric not in self.metrics:
+                    raise ValueError(f"metrics: expected others. {unknown(metric, self.metrics)}")
         return self
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Metrics of these data."""
+        return OF_CELLS if self.data == ELPV else METRICS
 
     def settings(self, name: str) -> dict[str, Any]:
         """Returns all that a row's result depends on."""
@@ -107,6 +133,9 @@ class Experiment(Section):
             "batch_size": self.batch_size,
             "images": self.images,
             "train_images": row.train_images,
+            "weights": row.weights,
+            "image_size": row.image_size,
+            "class_weights": self.class_weights,
         }
 
     def order(self) -> Iterator[tuple[str, int]]:
@@ -132,7 +161,7 @@ class Config(Settings):
     output: OutputFile | None = None
     """JSON file of the results; None: docs/benchmarks/NAME.json."""
     data_dir: LocalPath | None = None
-    """Folder of data sets; None: ~/tensorflow_datasets."""
+    """Folder of data sets; None: ~/tensorflow_datasets. elpv: that of labels.csv."""
     train: bool = True
     """Train what is missing; false: compare what is there."""
     time: bool = False
@@ -152,15 +181,20 @@ def main(arguments: Sequence[str]) -> None:
     experiment = Experiment.model_validate(read_settings(str(config.file)))
     output = config.output or Path("docs/benchmarks") / f"{config.file.stem}.json"
     if config.train:
-        run(experiment, output, *load(experiment, config.data_dir), config.time)
+        run(experiment, output, load(experiment, config.data_dir), config.time)
     report = read(output) | {"command": f"python -m tools.experiment {config.file}"}
     show(experiment, report)
     write(experiment, output, report)
     print(f"\nresults: {printable(output)}")
 
 
-def load(experiment: Experiment, folder: Path | None) -> tuple[Images, Images]:
-    """Reads training and test images into memory."""
+Data = Callable[[int | None, int], tuple[Images, Images]]
+
+
+def load(experiment: Experiment, folder: Path | None) -> Data:
+    """Returns the function of image size and seed that gives training and test images."""
+    if experiment.data == ELPV:
+        return load_cells(folder or Path("elpv"))
     import tensorflow_datasets as tfds
 
     from zoo.data.sources.tfds import find_builder
@@ -171,26 +205,54 @@ def load(experiment: Experiment, folder: Path | None) -> tuple[Images, Images]:
     if held_out := experiment.held_out:
         test = Images(*(values[-held_out:] for values in train))
         train = Images(*(values[:-held_out] for values in train))
-    return train, test
+    return lambda size, seed: (train, test)
+
+
+def load_cells(folder: Path) -> Data:
+    """Returns the function that gives two halves of the solar cells, `defective` as class 0."""
+    from PIL import Image
+
+    cells = elpv.read_labels(folder)
+    labels = np.array([not defective for _, defective, _ in cells], int)
+
+    @cache
+    def images(size: int) -> np.ndarray:
+        opened = (Image.open(path).convert("L").resize((size, size)) for path, *_ in cells)
+        return np.stack([np.asarray(image) for image in opened])[..., None]
+
+    def halves(size: int | None, seed: int) -> Any:
+        training = elpv.split([kind for *_, kind in cells], seed)
+        every = images(size or elpv.SIZE)
+        return tuple(Images(every[half], labels[half]) for half in (training, ~training))
+
+    return halves
 
 
 def run(
     experiment: Experiment,
     output: Path,
-    train: Images,
-    test: Images,
+    data: Data,
     timed: bool = False,
 ) -> None:
     """Trains and evaluates all rows and seeds that the file lacks, or times a step of the rows."""
-    scale = train.images.mean(), train.images.std()
-    tests = test_sets(test, scale) if not timed else {}
-    train = Images(standardized(train.images, scale), train.labels)
+
+    @lru_cache(maxsize=1)
+    def prepared(size: int | None, seed: int | None) -> tuple[Images, dict[str, np.ndarray], Any]:
+        train, test = data(size, seed or 0)
+        scale = train.images.mean(), train.images.std()
+        tests = {"accuracy": standardized(test.images, scale)}
+        if "moved" in experiment.metrics and not timed:
+            tests = test_sets(test, scale)
+        return Images(standardized(train.images, scale), train.labels), tests, test.labels
+
     for name, seed in dict.fromkeys(experiment.order()):
         settings = experiment.settings(name)
         done = found(read(output), "times" if timed else "runs", settings)
         if (timed and done) or any(one.get("seed") == seed for one in done):
             continue
         steps = TIMED_STEPS if timed else experiment.images // experiment.batch_size
+        row = settings["image_size"], seed if experiment.data == ELPV else None
+        train, tests, labels = prepared(*row)
         model, fit = prepare(settings, seed, train, steps)
         result: dict[str, Any] = {"row": name, "settings": settings}
         if timed:
@@ -202,7 +264,7 @@ def run(
         if timed:
             result["ms"] = 1000 * seconds / TIMED_STEPS
         else:
-            result |= {"seed": seed, "seconds": seconds, **evaluate(model, tests, test.labels)}
+            result |= {"seed": seed, "seconds": seconds, **evaluate(model, tests, labels)}
         report = read(output)  # again: another process may have written since
         report |= {
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -231,7 +293,7 @@ def found(report: Mapping[str, Any], kind: str, settings: Mapping[str, Any]) -> 
     """Lists the runs with these settings, or the times of this network, whatever the row's name."""
     names = OF_TIMES if kind == "times" else settings.keys()
     wanted = {name: settings[name] for name in names}
-    return [one for one in report[kind] if wanted.items() <= one["settings"].items()]
+    return [one for one in report[kind] if wanted.items() <= {**LATER, **one["settings"]}.items()]
 
 
 def standardized(images: np.ndarray, scale: tuple[float, float]) -> np.ndarray:
@@ -281,14 +343,19 @@ def prepare(settings: Mapping[str, Any], seed: int, train: Images, steps: int) -
     part = random.permutation(len(train.labels))[:used]
     passes = -(-steps * size // used)
     order = np.concatenate([random.permutation(part) for _ in range(passes)])[: steps * size]
-    images, labels = tf.constant(train.images), tf.constant(train.labels)
+    tensors = [tf.constant(train.images), tf.constant(train.labels)]
+    if settings["class_weights"]:
+        counts = np.bincount(train.labels[part])
+        weights = (len(part) / len(counts) / counts).astype("float32")
+        tensors.append(tf.constant(weights[train.labels]))
     batches = tf.data.Dataset.from_tensor_slices(order.reshape(steps, size))
-    batches = batches.map(lambda index: (tf.gather(images, index), tf.gather(labels, index)))
+    batches = batches.map(lambda index: tuple(tf.gather(one, index) for one in tensors))
     with patch.dict(MIXERS, MIXER):
         model: Any = build(
             settings["network"],
             include_top=True,
-            weights=None,
+            weights=settings["weights"],
+            adapt_weights=settings["weights"] is not None,
             input_tensor=None,
             input_shape=train.images.shape[1:],
             pooling=None,
@@ -310,8 +377,12 @@ def prepare(settings: Mapping[str, Any], seed: int, train: Images, steps: int) -
 
 
 def evaluate(model: Any, tests: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, float]:
-    """Measures accuracy on all test sets, in percent, and calibration."""
+    """Measures accuracy on all test sets, in percent, and calibration.
+
+    Of two classes, ROC AUC and F1 are those of class 0, in percent.
+    """
     from scipy.special import log_softmax
+    from sklearn.metrics import f1_score, roc_auc_score
 
     from zoo.evaluate.calibration import Scores, negative_log_likelihood
 
@@ -323,10 +394,14 @@ def evaluate(model: Any, tests: Mapping[str, np.ndarray], labels: np.ndarray) ->
     plain = logs["accuracy"]
     loss = negative_log_likelihood(plain, labels)
     scores = Scores(np.exp(plain.max(-1)), right["accuracy"], loss)
-    accuracies = {name: 100 * float(one.mean()) for name, one in right.items()}
+    metrics = {name: 100 * float(one.mean()) for name, one in right.items()}
+    if CORRUPTIONS[0] in metrics:
+        metrics["corrupted"] = float(np.mean([metrics[name] for name in CORRUPTIONS]))
+    if plain.shape[-1] == 2:
+        metrics["roc_auc"] = 100 * float(roc_auc_score(labels == 0, plain[:, 0] - plain[:, 1]))
+        metrics["f1"] = 100 * float(f1_score(labels == 0, plain.argmax(-1) == 0))
     return {
-        **accuracies,
-        "corrupted": float(np.mean([accuracies[name] for name in CORRUPTIONS])),
+        **metrics,
         "loss": loss,
         "calibration_error": 100 * scores.calibration_error,
     }
@@ -379,7 +454,7 @@ def rows(experiment: Experiment, report: Mapping[str, Any]) -> list[dict[str, An
             line: dict[str, Any] = {"kind": "row", "table": title, "row": name}
             line["seeds"] = len(runs)
             line |= {key: one[key] for one in times for key in ("parameters", "ms")}
-            for metric in METRICS:
+            for metric in experiment.metrics:
                 values = [one[metric] for one in runs]
                 line[metric] = float(np.mean(values)) if values else None
                 line[f"{metric}_sd"] = float(np.std(values, ddof=1)) if values[1:] else None
@@ -406,7 +481,7 @@ def claims(experiment: Experiment, report: Mapping[str, Any]) -> list[dict[str, 
 def show(experiment: Experiment, report: Mapping[str, Any]) -> None:
     """Prints the rows and the verdicts of every table."""
     measured = [Column(name.replace("_", " "), name) for name in ("parameters", "ms", "seeds")]
-    for metric in METRICS:
+    for metric in experiment.metrics:
         measured += [Column(metric.replace("_", " "), metric), Column("sd", f"{metric}_sd")]
     tested = [Column(name, name) for name in ("metric", *Comparison._fields, "verdict")]
     lines, verdicts = rows(experiment, report), claims(experiment, report)

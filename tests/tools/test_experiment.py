@@ -2,8 +2,10 @@
 
 import json
 
+import keras
 import numpy as np
 import pytest
+from PIL import Image
 from scipy import stats
 
 from tools import experiment as module
@@ -29,6 +31,8 @@ TINY = {
         },
     },
 }
+
+FIRST = TINY["tables"]["First"]
 
 
 def noise(count: int, seed: int) -> Images:
@@ -58,9 +62,9 @@ def trained(monkeypatch):
 
 def test_only_what_is_missing_is_trained(trained, tmp_path):
     """Rows of several tables are trained once, interrupted runs resumed, changed rows repeated."""
-    output, data = tmp_path / "results.json", (noise(12, 0), noise(6, 1))
+    output, data = tmp_path / "results.json", lambda *_: (noise(12, 0), noise(6, 1))
     experiment = Experiment(**TINY)
-    run(experiment, output, *data)
+    run(experiment, output, data)
     assert trained == [
         *((place, None, seed) for seed in range(3) for place in (None, "CCCC")),
         *(("CCCC", 6, seed) for seed in range(3)),
@@ -69,7 +73,7 @@ def test_only_what_is_missing_is_trained(trained, tmp_path):
     kept = [*report["runs"][:3], *report["runs"][4:]]  # as if killed: the second convolution
     output.write_text(json.dumps({**report, "runs": kept}))
     trained.clear()
-    run(experiment, output, *data)
+    run(experiment, output, data)
     assert trained == [("CCCC", None, 1)]
     trained.clear()
     changed = {**TINY, "rows": {**TINY["rows"], "few": {**ROW, "train_images": 5}}}
@@ -78,10 +82,10 @@ def test_only_what_is_missing_is_trained(trained, tmp_path):
             **changed,
         ),
         output,
-        *data,
+        data,
     )
     assert trained == [("CCCC", 5, seed) for seed in range(3)]
-    run(Experiment(**changed), output, *data, timed=True)
+    run(Experiment(**changed), output, data, timed=True)
     # A step takes the same time for any number of training images.
     assert [one["row"] for one in read(output)["times"]] == ["lambda", "convolution"]
     assert {one["parameters"] for one in read(output)["times"]} == {10}
@@ -90,7 +94,7 @@ def test_only_what_is_missing_is_trained(trained, tmp_path):
 def test_rows_and_verdicts_of_the_file(trained, tmp_path):
     output = tmp_path / "results.json"
     experiment = Experiment(**TINY)
-    run(experiment, output, noise(12, 0), noise(6, 1))
+    run(experiment, output, lambda *_: (noise(12, 0), noise(6, 1)))
     report = read(output)
     assert report["rows"] == [*rows(experiment, report), *claims(experiment, report)]
     first = report["rows"][0]
@@ -149,7 +153,7 @@ def test_training_from_images_to_tables(tmp_path, monkeypatch, capsys):
     """Real networks: the same seed gives the same numbers, and the command prints them."""
     file, output = tmp_path / "tiny.yaml", tmp_path / "results.json"
     file.write_text(json.dumps({**TINY, "tables": {"First": TINY["tables"]["First"]}}))
-    monkeypatch.setattr(module, "load", lambda *_: (noise(12, 0), noise(6, 1)))
+    monkeypatch.setattr(module, "load", lambda *_: lambda *_: (noise(12, 0), noise(6, 1)))
     arguments = [str(file), "--output", str(output)]
     main(arguments)
     before = read(output)["runs"]
@@ -182,6 +186,95 @@ def test_moved_and_corrupted_images_are_near_the_originals():
         assert 0 < np.abs(sets[name] - sets["accuracy"]).mean() < 60
 
 
+CELLS = {
+    **TINY,
+    "data": "elpv",
+    "class_weights": True,
+    "rows": {"small": {"image_size": 8}, "large": {"image_size": 16}},
+    "tables": {"First": {"about": "Size", "claims": ["large > small"], "metrics": ["roc_auc"]}},
+}
+
+
+@pytest.fixture
+def cells(tmp_path):
+    """Bright cells, one in three, are defective; each of four runs has its own shade."""
+    (tmp_path / "images").mkdir()
+    lines = []
+    for number in range(240):
+        gray = np.full((30, 30), (200 if number % 3 == 0 else 50) + number // 60, "uint8")
+        Image.fromarray(gray).save(tmp_path / "images" / f"{number}.png")
+        lines.append(f"images/{number}.png {float(number % 3 == 0)} mono")
+    (tmp_path / "labels.csv").write_text("\n".join(lines))
+    return tmp_path
+
+
+def test_halves_of_solar_cells(cells):
+    data = module.load(Experiment(**CELLS), cells)
+    halves = [data(16, seed) for seed in range(4)]
+    for train, test in halves:
+        assert train.images.shape == test.images.shape == (120, 16, 16, 1)
+        for part in train, test:
+            np.testing.assert_array_equal(part.labels == 0, part.images[:, 0, 0, 0] >= 200)
+    assert data(8, 0)[0].images.shape == (120, 8, 8, 1)
+    assert len({train.images.tobytes() for train, _ in halves}) > 1
+    with pytest.raises(ValueError, match=r"folder with labels\.csv"):
+        module.load(Experiment(**CELLS), cells / "images")
+
+
+def test_every_seed_and_size_has_its_images(cells, trained, tmp_path, monkeypatch):
+    seen, prepare = [], module.prepare
+
+    def seeing(settings, seed, train, steps):
+        seen.append((settings["image_size"], seed, train.images.shape, train.images.dtype))
+        assert abs(train.images.mean()) < 1e-5
+        return prepare(settings, seed, train, steps)
+
+    monkeypatch.setattr(module, "prepare", seeing)
+    monkeypatch.setattr(module, "evaluate", lambda *_: dict.fromkeys(module.OF_CELLS, 1.0))
+    experiment, output = Experiment(**CELLS), tmp_path / "results.json"
+    run(experiment, output, module.load(experiment, cells))
+    assert seen == [
+        (size, seed, (120, size, size, 1), "float32") for seed in range(3) for size in (16, 8)
+    ]
+    assert [one["metric"] for one in claims(experiment, read(output))] == ["roc_auc"]
+
+
+def test_results_without_later_settings_are_those_of_the_defaults(trained, tmp_path):
+    experiment, output = Experiment(**TINY), tmp_path / "results.json"
+    run(experiment, output, lambda *_: (noise(12, 0), noise(6, 1)))
+    report = read(output)
+    for one in report["runs"]:
+        for name in module.LATER:
+            del one["settings"][name]
+    assert len(module.found(report, "runs", experiment.settings("few"))) == 3
+    from_weights = {**TINY, "rows": {**TINY["rows"], "few": {**ROW, "weights": "w.weights.h5"}}}
+    assert module.found(report, "runs", Experiment(**from_weights).settings("few")) == []
+
+
+def test_classes_count_as_much(monkeypatch):
+    batches = []
+    experiment = Experiment(**CELLS)
+    labels = np.array([0, 1, 1, 1, 1, 1, 1, 1])
+    train = Images(np.ones((8, 8, 8, 1), "float32"), labels)
+    monkeypatch.setattr(keras.Model, "fit", lambda _, data, **__: batches.extend(data))
+    for seed in range(3):
+        module.prepare(experiment.settings("small"), seed, train, 2)[1]()
+    for _, classes, weights in batches:
+        np.testing.assert_allclose(weights, np.where(classes == 0, 4, 4 / 7))
+    assert len(batches) == 6
+
+
+def test_metrics_of_two_classes():
+    logits = np.array([[2, 0], [0, 1], [1, 3], [1, 0], [0, 4]], float)
+    labels = np.array([0, 0, 1, 1, 1])
+    model = type("Model", (), {"predict": lambda *_, **__: logits})
+    found = module.evaluate(model, {"accuracy": logits}, labels)
+    # One of two defective cells found, with one false alarm; 5 of 6 pairs are in order.
+    assert (found["accuracy"], found["f1"]) == (60, 50)
+    assert found["roc_auc"] == pytest.approx(100 * 5 / 6)
+    assert "corrupted" not in found
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -189,6 +282,9 @@ def test_moved_and_corrupted_images_are_near_the_originals():
         ({"tables": {"T": {"about": "", "claims": ["lambda > lamda"]}}}, "did you mean 'lambda'"),
         ({"tables": {"T": {"about": "", "claims": ["lambda"]}}}, "expected A > B or A = B"),
         ({"rows": {"lambda": {"modell": {}}}}, "modell"),
+        ({"data": "elpv"}, "expected image_size with elpv alone. Received: 'lambda'"),
+        ({"rows": {"lambda": {"image_size": 8}}, "tables": {}}, "image_size with elpv alone"),
+        ({"tables": {"T": {**FIRST, "metrics": ["f1"]}}}, "Received: 'f1'. Allowed: accuracy"),
     ],
 )
 def test_wrong_files(change, message, tmp_path):
