@@ -18,8 +18,12 @@ SHALLOW = "lambda_resnet14"  # in place of a deeper ResNet
 CLASSIFIERS = {
     "350 epochs": ("lambda_resnet50_i128_350ep", SHALLOW),
     "350 epochs, as shipped": ("lambda_resnet50_i128_350ep", None),
+    "90 epochs": ("resnet50_llll_i224_90ep", SHALLOW),
     "MobileNet, as shipped": ("lambda_mobilenet_v2_i224_350ep", None),
     "A1": ("lambda_resnet50_rsb_a1", SHALLOW),
+    "A2": ("lambda_resnet50_rsb_a2", SHALLOW),
+    "A3": ("lambda_resnet50_rsb_a3", SHALLOW),
+    "pseudo-labels": ("lambda_resnet50_i128_350ep_pseudo_labels", SHALLOW),
     "fine-tune": ("fine_tune", None),
 }
 DETECTORS = {"detection": "lambda_resnet14_shapes"}
@@ -60,6 +64,7 @@ def test_classifier(name, network, imagenet, photos, pseudo_labels, tmp_path):
         run.build()
         parts = config.training.gradient_accumulation_steps
         batches = run.data.train.batches(config.data.batch_size, run.classes, parts=parts)
+        run.model.optimizer.build(run.model.trainable_variables)  # as fit does
         run.model.make_train_function()
         logs = run.model.train_function(iter(batches))
     assert np.isfinite(float(logs["loss"]))
