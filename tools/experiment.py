@@ -30,13 +30,13 @@ CORRUPTIONS = ("gaussian_noise", "shot_noise", "contrast", "pixelate", "jpeg_com
 SEVERITY, CORRUPTED = 3, 2000  # of ImageNet-C, and the test images that each corruption changes
 TIMED_STEPS = 20
 # Settings that the time of a step depends on.
-OF_TIMES = ("network", "model", "batch_size", "image_size")
+OF_TIMES = ("network", "model", "batch_size", "image_size", "precision")
 FEWEST = 3  # seeds of a verdict
 METRICS = ("accuracy", "moved", "corrupted", "calibration_error")
 OF_CELLS = ("roc_auc", "f1", "accuracy", "calibration_error")
 ELPV = "elpv"  # data: the images of solar cells that `tools.elpv` reads
-# Settings that results had not always.
-LATER = {"weights": None, "image_size": None, "class_weights": False}
+# Defaults of settings that older results lack.
+LATER = {"precision": "float32", "weights": None, "image_size": None, "class_weights": False}
 
 
 class Row(Section):
@@ -48,6 +48,8 @@ class Row(Section):
     """Settings of the optimizer, instead of the experiment's."""
     train_images: Count | None = None
     """Training images, another random part of them for each seed; None: all."""
+    precision: Literal["float32", "mixed_bfloat16"] = "float32"
+    """Keras' dtype policy."""
     weights: str | None = None
     """Initial weights, of any number of classes and channels; None: random ones."""
     image_size: Count | None = None
@@ -133,6 +135,7 @@ class Experiment(Section):
             "batch_size": self.batch_size,
             "images": self.images,
             "train_images": row.train_images,
+            "precision": row.precision,
             "weights": row.weights,
             "image_size": row.image_size,
             "class_weights": self.class_weights,
@@ -334,6 +337,7 @@ def prepare(settings: Mapping[str, Any], seed: int, train: Images, steps: int) -
     from lambda_keras.applications.build import build, constructor_arguments
     from lambda_keras.models.mixers import MIXERS
     from tools.two_lambda_layers import MIXER
+    from zoo.registry import precision
     from zoo.train.optimizer import add_weight_decay, create_optimizer
 
     keras.backend.clear_session()
@@ -350,7 +354,7 @@ def prepare(settings: Mapping[str, Any], seed: int, train: Images, steps: int) -
         tensors.append(tf.constant(weights[train.labels]))
     batches = tf.data.Dataset.from_tensor_slices(order.reshape(steps, size))
     batches = batches.map(lambda index: tuple(tf.gather(one, index) for one in tensors))
-    with patch.dict(MIXERS, MIXER):
+    with patch.dict(MIXERS, MIXER), precision(settings["precision"]):
         model: Any = build(
             settings["network"],
             include_top=True,
