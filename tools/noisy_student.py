@@ -1,0 +1,155 @@
+"""Pseudo-labels on a data set of TFDS, with seeds: `python -m tools.noisy_student --help`."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from tools.experiment import FEWEST, compare
+from zoo.benchmark.report import columns, find_hardware, installed, print_table
+from zoo.cli.run import run_command
+from zoo.cli.settings import Settings
+from zoo.errors import printable
+from zoo.fields import Count, LocalPath, OutputFile, OutputFolder
+from zoo.files import write_json
+
+CONFIG, DATA = "lambda_resnet14_fashion_mnist", "fashion_mnist"
+TEACHER, NOISE = "teacher", "noise alone"
+# The student's, in addition to the recipe's shifts, flips and erased parts.
+NOISY = ["--model.overrides", "filters=8,dropout_rate=0.2,stochastic_depth_rate=0.1"]
+QUIET = ["--model.overrides", "filters=8"]
+COMPARED = ("seeds", "difference", "low", "high", "p", "detectable", "verdict")
+
+
+class Config(Settings):
+    """Trains teacher and students on Fashion-MNIST of which few images have labels (Table 5).
+
+    Runs the commands of docs/pseudo_labels.md, for every seed: a teacher, and in each round its
+    labels, at the temperature that held-out labeled images fit, their selection, and a student of
+    more noise, the next teacher; and a network of the student's noise without pseudo-labels. Every
+    seed has other labeled images. Finished parts are not repeated. Example:
+
+      python -m tools.noisy_student --folder runs/noisy_student
+    """
+
+    folder: OutputFolder
+    """Folder of the runs, the labels and the selected images."""
+    output: OutputFile = Path("docs/benchmarks/noisy_student.json")
+    """JSON file of the results."""
+    data_dir: LocalPath | None = None
+    """Folder of data sets; None: ~/tensorflow_datasets."""
+    seeds: list[Annotated[int, Field(ge=0, lt=60)]] = Field(default=[0, 1, 2], min_length=1)
+    """Seeds of weights and order; each is one pair of a test."""
+    labeled: int = Field(default=1000, ge=50, le=1000)
+    """Images with labels, of which a fifth is held out."""
+    images: Count = 60_000
+    """Training images to label, the last ones; those with labels are left out of them."""
+    rounds: Count = 2
+    """Students, one after another."""
+    epochs: Count = 100
+    """Epochs of every network, of the labeled images."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs what is missing, then prints and writes the accuracies and the verdicts."""
+    config = Config.from_command_line(arguments, "python -m tools.noisy_student")
+    runs = [one for seed in config.seeds for one in _runs(config, seed)]
+    report = {
+        "benchmark": "noisy_student",
+        "command": f"python -m tools.noisy_student --folder {config.folder.name}",
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "settings": config.model_dump(mode="json", exclude={"folder", "output", "data_dir"}),
+        "hardware": find_hardware(),
+        "versions": installed(("keras", "tensorflow", "tensorflow-datasets", "numpy"), "pip"),
+        "runs": runs,
+    }
+    report["rows"] = verdicts(runs)
+    write_json(config.output, report, indent=1)
+    print_table("Networks", "network", columns("seed", "accuracy", "temperature", "minutes"), runs)
+    print_table("Claims", "claim", columns(*COMPARED), report["rows"])
+    print(f"\nresults: {printable(config.output)}")
+
+
+def _runs(config: Config, seed: int) -> Iterator[dict[str, Any]]:
+    """Yields the accuracy of every network of a seed, trained where it is missing."""
+    count = config.labeled
+    first, last = seed * count, (seed + 1) * count
+    held_out = f"train[{last - count // 5}:{last}]"
+    data = ["--data.dir", config.data_dir] * (config.data_dir is not None)
+    tfds = ["--tfds_dir", config.data_dir] * (config.data_dir is not None)
+    everything = f"tfds:{DATA}:train[-{config.images}:]"
+    labeled = f"tfds:{DATA}:train[{first}:{last}],tfds:{DATA}:test"
+    place = config.folder / f"seed{seed}"
+
+    def network(name: str, *settings: Any) -> dict[str, Any]:
+        run = place / name.replace(" ", "_")
+        if not (run / "metrics.json").is_file():
+            train = ["--config", CONFIG, "--training.seed", seed, "--output_dir", run, *data]
+            train += ["--data.train_split", f"train[{first}:{last - count // 5}]"]
+            train += ["--data.test_split", held_out, "--training.epochs", config.epochs]
+            _command("train", *train, "--training.steps_per_execution", 1, *settings)
+        of_run = ["--run", run, "--data.test_split"]
+        if not (run / "calibration").is_dir():
+            calibration = ["--calibrate", "true", "--output", run / "calibration"]
+            _command("evaluate", *of_run, held_out, *calibration)
+        if not (run / "test").is_dir():
+            _command("evaluate", *of_run, "test", "--output", run / "test")
+        files = ("metrics.json", "calibration/evaluation.json", "test/evaluation.json")
+        metrics, fitted, tested = (json.loads((run / one).read_text("utf-8")) for one in files)
+        return {
+            "network": name,
+            "seed": seed,
+            "accuracy": 100 * tested["top1"],
+            "temperature": fitted["calibration"]["temperature"],
+            "minutes": metrics["training_seconds"] / 60,
+        }
+
+    teacher = network(TEACHER, *QUIET)
+    yield teacher
+    yield network(NOISE, *NOISY)
+    run = place / TEACHER
+    for number in range(1, config.rounds + 1):
+        labels, selected = place / f"labels{number}", place / f"selected{number}"
+        if not (selected / "select.json").is_file():
+            temperature = ["--temperature", f"{teacher['temperature']:.3f}"]
+            source = ["--teacher", run, "--input", everything, *temperature]
+            _command("pseudo_label label", *source, "--output", labels, *tfds)
+            chosen = ["--per_class", config.images // 10, "--hamming", 0, "--exclude", labeled]
+            _command("pseudo_label select", "--input", labels, "--output", selected, *chosen, *tfds)
+        name = f"student {number}"
+        teacher = network(name, *NOISY, "--data.pseudo.dir", selected)
+        run = place / name.replace(" ", "_")
+        yield teacher
+
+
+def _command(verb: str, *arguments: Any) -> None:
+    name, *rest = verb.split()
+    command = [sys.executable, "-m", f"zoo.{name}", *rest, *map(str, arguments)]
+    print(*command[1:], flush=True)
+    subprocess.run(command, check=True)
+
+
+def verdicts(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Lists the verdicts on students and teachers, paired by seed."""
+    by_name: dict[str, dict[int, float]] = {}
+    for run in runs:
+        by_name.setdefault(run["network"], {})[run["seed"]] = run["accuracy"]
+    students = [name for name in by_name if name.startswith("student")]
+    pairs = [(name, other) for name in students for other in (TEACHER, NOISE)]
+    lines = []
+    for first, second in [*pairs, *zip(students[1:], students, strict=False)]:
+        seeds = sorted(by_name[first].keys() & by_name[second].keys())
+        if len(seeds) >= FEWEST:
+            found = compare(*([by_name[name][seed] for seed in seeds] for name in (first, second)))
+            verdict = {**found._asdict(), "verdict": found.verdict(">")}
+            lines.append({"claim": f"{first} > {second}", **verdict})
+    return lines
+
+
+if __name__ == "__main__":
+    run_command(main)
