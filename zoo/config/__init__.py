@@ -18,6 +18,7 @@ from zoo.fields import (
     checked_by,
     one_of,
 )
+from zoo.files import location
 from zoo.registry import find_model
 
 # Arguments of constructors that training gives itself: the loss is that of probabilities, of as
@@ -181,7 +182,7 @@ class DataConfig(Section):
         default="digits",
         description="; ".join(f"{name}: {row.purpose}" for name, row in SOURCES.items()) + ".",
     )
-    dir: str | None = None
+    dir: Annotated[str, checked_by(location)] | None = None
     """image_folder: folder with train/CLASS/* and val/CLASS/*, or with CLASS/* to split; tfds:
     where data sets are prepared, local or gs://; tfrecord: folder of shards."""
     name: str | None = None

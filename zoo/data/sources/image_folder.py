@@ -74,7 +74,10 @@ class Source(DataSource):
         """
         root = Path(self.config.dir or "")
         if not os.path.isdir(root):  # which is False, too, for a name that cannot be one
-            raise ValueError(f"data.dir: expected a folder of images. Received: {str(root)!r}")
+            raise ValueError(
+                "data.dir: expected a folder of images of this machine. "
+                f"Received: {self.config.dir!r}"
+            )
         notes = Notes()
         folder = _unwrap(root)
         splits = _find_splits(folder, notes)
