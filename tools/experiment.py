@@ -456,6 +456,7 @@ def rows(experiment: Experiment, report: Mapping[str, Any]) -> list[dict[str, An
             runs = list(by_seed(experiment, report, name).values())
             times = found(report, "times", experiment.settings(name))
             line: dict[str, Any] = {"kind": "row", "table": title, "row": name}
+            line["train_images"] = experiment.rows[name].train_images
             line["seeds"] = len(runs)
             line |= {key: one[key] for one in times for key in ("parameters", "ms")}
             for metric in experiment.metrics:

@@ -1,5 +1,6 @@
 """Figures of benchmarks: `python -m tools.plots layer.json`."""
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import cycle, pairwise, product
 from pathlib import Path
@@ -20,6 +21,7 @@ with needs_extra("train"):
     from matplotlib.axes import Axes
     from matplotlib.ticker import LogLocator, NullLocator
 
+ACCURACY = "accuracy", "accuracy_sd"
 LOOKS = yaml.safe_load(Path(__file__).with_name("plots.yaml").read_text(encoding="utf-8"))
 
 
@@ -41,6 +43,8 @@ def draw(report: Mapping[str, Any], path: Path) -> None:
     if report["benchmark"] == "steps":
         return plot_steps(report, path)
     if report["benchmark"] == "experiment":
+        plot_times(report, path.with_stem(f"{path.stem}_times"))
+        plot_data_sizes(report, path.with_stem(f"{path.stem}_data"))
         return plot_claims(report, path)
     layers = [row for row in report["rows"] if FORWARD_BACKWARD in row]
     if layers:
@@ -139,6 +143,50 @@ def plot_claims(result: Mapping[str, Any], path: Path) -> None:
     axis.set_yticks(range(len(claims)), [f"{row['table']}: {row['claim']}" for row in claims])
     axis.invert_yaxis()
     axis.set_xlabel("Accuracy of the first row minus the second, points, with 95 % interval")
+    open_frame(axis)
+    save_figure(figure, path)
+
+
+def plot_times(result: Mapping[str, Any], path: Path) -> None:
+    """Draws accuracy against the time of a training step, of the rows that were timed."""
+    rows = {row["row"]: row for row in result["rows"] if row.get("ms") and row["accuracy"]}
+    if not rows:
+        return
+    figure = new_figure(8.6, 6, f"Accuracy and time, {place(result)}")
+    axis = figure.subplots()
+    for name, row in rows.items():
+        color = TRAIN if name.startswith("conv") else TEST
+        axis.errorbar(row["ms"], row["accuracy"], row["accuracy_sd"], fmt="o", color=color)
+        point = (row["ms"], row["accuracy"])
+        axis.annotate(name, point, (6, 3), textcoords="offset points", fontsize=7.5)
+    axis.set(xlabel="Training step, ms", ylabel="Accuracy, %, and deviation over seeds")
+    open_frame(axis)
+    save_figure(figure, path)
+
+
+def plot_data_sizes(result: Mapping[str, Any], path: Path) -> None:
+    """Draws accuracy against the number of training images, of rows that differ in it."""
+    rows = [row for row in result["rows"] if row["kind"] == "row" and row["accuracy"]]
+    tables = {row["table"] for row in rows if row["train_images"]}
+    lines: dict[str, dict[float, Any]] = {}
+    for row in rows:
+        if row["table"] in tables:
+            images = row["train_images"]
+            name = row["row"].removesuffix(f", {images} images")
+            lines.setdefault(name, {})[images or math.inf] = row
+    if not lines:
+        return
+    sizes = sorted(set().union(*lines.values()))
+    figure = new_figure(6.4, 4.2, f"Accuracy by training images, {place(result)}")
+    axis = figure.subplots()
+    for (name, own), color in zip(lines.items(), cycle([TEST, TRAIN, INK]), strict=False):
+        x = [sizes.index(size) for size in sorted(own)]
+        means, errors = ([own[size][key] for size in sorted(own)] for key in ACCURACY)
+        axis.errorbar(x, means, errors, marker="o", label=name, color=color)
+    names = ["all" if math.isinf(size) else f"{size:,}" for size in sizes]
+    axis.set_xticks(range(len(sizes)), names)
+    axis.set(xlabel="Training images", ylabel="Accuracy, %, and deviation over seeds")
+    axis.legend(frameon=False)
     open_frame(axis)
     save_figure(figure, path)
 

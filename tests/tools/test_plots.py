@@ -143,16 +143,40 @@ def test_networks_have_a_figure_of_their_own(drawn):
 def test_claims_of_an_experiment(drawn):
     verdicts = ["supported", "contradicted", "no difference found"]
     rows: list[dict] = [
-        {"table": "T", "claim": f"{low} > 0", "metric": metric, "verdict": verdict}
+        {"kind": "claim", "table": "T", "claim": f"{low} > 0", "metric": metric}
+        | {"verdict": verdict}
         | {"low": low, "high": low + 2, "difference": low + 1}
         for metric in ("accuracy", "moved")
         for low, verdict in zip((1, -3, -1), verdicts, strict=True)
     ]
-    rows.append({"table": "T", "row": "0", "accuracy": 1.0})
-    (axis,) = drawn(report([], benchmark="experiment", rows=rows))["a.png"].axes
+    row = {"kind": "row", "table": "T", "row": "0", "accuracy": 1.0, "train_images": None}
+    (axis,) = drawn(report([], benchmark="experiment", rows=[*rows, row]))["a.png"].axes
     _, *plotted = [line.get_xydata().tolist() for line in axis.lines]
     assert plotted[::2] == [[[1, 0], [3, 0]], [[-3, 1], [-1, 1]], [[-1, 2], [1, 2]]]
     assert plotted[1::2] == [[[2, 0]], [[-2, 1]], [[0, 2]]]
     assert len({line.get_color() for line in axis.lines[1:]}) == 3
     labels = [label.get_text() for label in axis.get_yticklabels()]
     assert labels == ["T: 1 > 0", "T: -3 > 0", "T: -1 > 0"]
+
+
+def test_rows_of_an_experiment(drawn):
+    def row(name, images, accuracy, ms=None):
+        line = {"kind": "row", "table": "Data size", "row": name, "train_images": images}
+        return {**line, "accuracy": accuracy, "accuracy_sd": 0.5, "ms": ms}
+
+    rows = [
+        row("lambda", None, 90.0, 12.0),
+        row("lambda, 60 images", 60, 70.0),
+        row("convolution", None, 88.0, 6.0),
+        row("convolution, 60 images", 60, 72.0),
+        row("not run", 6, None),
+        {**row("other", None, 50.0), "table": "Table 3"},
+    ]
+    figures = drawn(report([], benchmark="experiment", rows=rows))
+    (times,), (sizes,) = (figures[f"a_{name}.png"].axes for name in ("times", "data"))
+    assert [one.get_text() for one in times.texts] == ["lambda", "convolution"]
+    points = [bars.lines[0].get_xydata().tolist() for bars in times.containers]
+    assert points == [[[12.0, 90.0]], [[6.0, 88.0]]]
+    lines = {bars.get_label(): bars.lines[0].get_ydata().tolist() for bars in sizes.containers}
+    assert lines == {"lambda": [70.0, 90.0], "convolution": [72.0, 88.0]}
+    assert [one.get_text() for one in sizes.get_xticklabels()] == ["60", "all"]
