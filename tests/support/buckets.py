@@ -155,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
         if found is None or not isinstance(self.connection, ssl.SSLSocket):
             return self.do_CONNECT()  # which refuses it
         time.sleep(self.server.round_trip)
-        self.query = dict(parse_qsl(urlsplit(self.path).query))
+        self.query, self.data = dict(parse_qsl(urlsplit(self.path).query)), bytearray()
         self.found = {key: unquote(value) for key, value in found.groupdict().items()}
         own = self.found | self.query
         self.key = f"{own['bucket']}/{own.get('name', own.get('prefix', ''))}"
@@ -195,9 +195,9 @@ class _Handler(BaseHTTPRequestHandler):
             if fault.kind == "break":
                 raise ConnectionError
 
-    def _body(self, body: bytearray | None = None) -> bytes:
-        """Reads the body into a buffer, which keeps what has come when the connection breaks."""
-        body, length = bytearray() if body is None else body, int(self.headers["Content-Length"])
+    def _body(self) -> bytes:
+        """Reads the body into `data`, which keeps what has come when the connection breaks."""
+        body, length = self.data, int(self.headers.get("Content-Length", 0))
         chunked, begin = self.headers.get("Transfer-Encoding") == "chunked", len(body)
         while self.log.received < length:
             size = int(self.rfile.readline(), 16) if chunked else length
@@ -249,7 +249,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(200, Location=f"https://{HOSTS[0]}{place}?upload_id={upload}")
 
     def _upload(self) -> None:
-        self._body(self.data)
+        self._body()
         if len(self.data) == int(self.headers["Content-Range"].rpartition("/")[2]):
             return self._mark(bytes(self.data))
         self._send(308, **({"Range": f"bytes=0-{len(self.data) - 1}"} if self.data else {}))

@@ -14,8 +14,11 @@ no_autograph = tf.autograph.experimental.do_not_convert
 
 
 def reason(error: Exception) -> str:
-    """Returns the first line of an error without the names of TensorFlow's functions."""
-    lines = re.sub(r"\{\{.*?\}\} | \[Op:.*", "", str(error)).splitlines()
+    """Returns the first line of an error without the names of TensorFlow's functions.
+
+    The client of buckets names the object in the second one.
+    """
+    lines = re.sub(r"\{\{.*?\}\} | \[Op:.*|\n\t(?= when )", "", str(error)).splitlines()
     return printable(lines[0]) if lines else type(error).__name__
 
 

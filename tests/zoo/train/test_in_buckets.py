@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 from support.buckets import serving
+from support.loopback import cluster, free_port
 from support.pseudo_labels import write_selection
 from support.record_files import jpeg, write_tfds, write_tfrecords
 from support.starter import Starter
@@ -16,8 +17,8 @@ from support.starter import Starter
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 NAMES = [f"class{number}" for number in range(4)]
 TFDS = (
-    "train --data.source tfds --data.name tiny --data.dir gs://bucket/tfds --data.shuffle_buffer 16 "
-    "--data.train_split train --data.test_split test --data.batch_size 8 "
+    "train --data.source tfds --data.name tiny --data.dir gs://bucket/tfds "
+    "--data.train_split train --data.test_split test --data.batch_size 8 --data.shuffle_buffer 16 "
     "--model.image_size 16 --training.epochs 2 --training.ema 0.9 --training.checkpoint_steps 5 "
     "--optimizer.warmup_epochs 0"
 )
@@ -101,6 +102,12 @@ def newest(server, run: str) -> int:
     return max(steps)
 
 
+def kill_at(server, starter, place: str, **options) -> None:
+    """Kills the process of the next command in the middle of a request's body, if it has one."""
+    kind = "break" if re.match("upload|read|list", place) else 503
+    server.fail(kind, place, then=starter.kill, **options)
+
+
 # Requests in whose middle a run is killed, and how many of them come before in its process.
 KILLS = [
     ("upload bucket/killed/config.yaml", 0),
@@ -123,9 +130,7 @@ def test_killed_run_gives_the_same_weights(server, starter, tmp_path):
     for place, skip in [*KILLS, ("", 0)]:
         server.faults.clear()
         if place:
-            server.fail(
-                503 if place.startswith("start") else "break", place, skip=skip, then=starter.kill
-            )
+            kill_at(server, starter, place, skip=skip)
         code, output = starter.run(TFDS, "gs://bucket/killed")
         assert code == (-signal.SIGKILL if place else 0), output
         assert (f"resuming after step {step} of 24" in output) == (step > 0)
@@ -163,12 +168,78 @@ def test_faults_change_nothing(server, starter, tmp_path):
     assert_same(server, "records_run", "faults", tmp_path)
 
 
+# Requests without permission, and the end of the one line.
+DENIED = {
+    "list bucket/records/": "gs://bucket/records",
+    "stat bucket/records/train-1": "reading metadata of gs://bucket/records/train-1",
+    "read bucket/records/train-2": "gs://bucket/records/train-2",
+    "read bucket/selected/select.json": "gs://bucket/selected/select.json",
+    "read bucket/selected/train-00001": "gs://bucket/selected/train-00001",
+    "list bucket/denied/": "gs://bucket/denied",
+    "start bucket/denied/config.yaml": "gs://bucket/denied/config.yaml",
+    "start bucket/denied/logs": "gs://bucket/denied/logs",
+    "start bucket/denied/checkpoints/step-000000005": "step-000000005.safetensors",
+    "start bucket/denied/metrics.json": "gs://bucket/denied/metrics.json",
+}
+
+
+@pytest.mark.very_slow
+def test_no_permission_ends_with_a_line_that_names_the_object(server, starter):
+    wrong = {}
+    for place, named in DENIED.items():
+        server.faults.clear()
+        fault = server.fail(403, place, times=1000)
+        code, output = starter.run(RECORDS, "gs://bucket/denied")
+        _, error, line = output.rpartition("error: ")  # after the bar, where training began
+        if (code, bool(error), line.count("\n")) != (2, True, 1) or named not in line:
+            wrong[place] = output[-2000:]
+        assert fault.met
+        assert "metrics.json" not in names(server, "denied")
+    assert not wrong
+
+
 @pytest.mark.slow
 def test_damaged_records_are_named(server, starter):
     server.fail("damage", "read bucket/records/train-2", times=1000)
     code, output = starter.run(RECORDS, "gs://bucket/damaged")
     assert code == 2
     assert "gs://bucket/records/train-2 is damaged" in output.splitlines()[-1]
+
+
+@pytest.mark.very_slow
+@pytest.mark.timeout(1800)
+def test_two_hosts_share_a_run_folder(server, tmp_path):
+    """One is lost in the middle of a checkpoint; the weights are those of an undisturbed run."""
+    workers = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    hosts = []
+    for index in range(2):
+        (tmp_path / str(index)).mkdir()
+        hosts.append(Starter(server, tmp_path / str(index), **cluster(workers, index)))
+
+    def train(run: str) -> list[tuple[int, str]]:
+        for host in hosts:
+            host.begin(f"{RECORDS} --strategy multi_worker", f"gs://bucket/{run}")
+        return [host.end() for host in hosts]
+
+    try:
+        ends = train("two_hosts")
+        assert [code for code, _ in ends] == [0, 0], ends
+        written = [name for name in names(server, "two_hosts") if not name.endswith("/")]
+        uploads = [one.place for one in server.requests if one.operation == "upload"]
+        assert len(written) > 5
+        assert all(uploads.count(f"bucket/two_hosts/{name}") == 1 for name in written)
+
+        server.fail("slow", "upload bucket/lost/checkpoints/step-000000005", then=hosts[1].kill)
+        (code, output), (killed, _) = train("lost")
+        assert (code, killed) == (1, -signal.SIGKILL), output
+        assert "another host of this run was lost" in output
+        ends = train("lost")
+        assert [code for code, _ in ends] == [0, 0], ends
+        assert "resuming after step 5 of 12" in ends[0][1]
+    finally:
+        for host in hosts:
+            host.close()
+    assert_same(server, "two_hosts", "lost", tmp_path)
 
 
 @pytest.mark.slow
