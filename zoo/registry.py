@@ -4,7 +4,7 @@ import inspect
 import math
 import re
 import runpy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -24,13 +24,15 @@ BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16"})
 # Run as a file, because importing the package would import Keras, which takes seconds: names are
 # checked and listed without it.
 _SPECS = Path(__file__).parents[1] / "lambda_keras" / "models" / "specs.py"
-TABLE: "dict[str, Network]" = runpy.run_path(str(_SPECS))["NETWORKS"]
+_NAMES = runpy.run_path(str(_SPECS))
+TABLE: "dict[str, Network]" = _NAMES["NETWORKS"]
+is_published_name: Callable[[object], bool] = _NAMES["is_published_name"]
 
 
 def list_models(pattern: str = "*", pretrained: bool = False) -> list[str]:
     """Returns the names of the models that match a shell pattern, in the order of the table.
 
-    With `pretrained`, only models whose weights were published, for `weights="imagenet"`.
+    With `pretrained`, only models whose weights were published, such as `weights="imagenet"`.
 
     Example:
     >>> from zoo.registry import list_models

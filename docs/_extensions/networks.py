@@ -78,7 +78,12 @@ def _card(name: str) -> str:
         parts += ["Published results, with times on 8 TPUv3 cores:", table(head, rows)]
     if row.weights:
         rows = [
-            (key, f"[{Path(one.page).name}]({one.page})", f"{one.top1:g}", f"{one.image_size}")
+            (
+                key,
+                f"`{one.page}`" if one.is_packaged else f"[{Path(one.page).name}]({one.page})",
+                f"{one.top1:g} ({one.data})",
+                f"{one.image_size}",
+            )
             for key, one in row.weights.items()
         ]
         parts += ["Published weights:", table(("weights", "from", "top-1", "size"), rows)]

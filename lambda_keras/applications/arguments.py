@@ -80,9 +80,10 @@ class LambdaMobileNetArguments(MobileNetArguments, LambdaArguments, total=False)
 SHARED = """Args:
     include_top: Whether there is a classifier.
     weights: None (random initialization, E.1; unlike keras.applications the default, as most of
-        these networks have no published weights), `"imagenet"` where weights were published, the
-        path of a `.weights.h5` or `.safetensors` file of this network, or `"hf://owner/repo"` for a
-        repository of the Hugging Face Hub.
+        these networks have no published weights), `"imagenet"` where weights were published (of
+        LambdaResNet14 `"fashion_mnist"`, without download), the path of a `.weights.h5` or
+        `.safetensors` file of this network, or `"hf://owner/repo"` for a repository of the Hugging
+        Face Hub.
     input_tensor: Keras tensor to build the network on, in place of a new `keras.Input`.
     input_shape: `(height, width, channels)` of an image, channels last; height and width may be
         None. Defaults to three channels of any size.

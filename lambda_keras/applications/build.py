@@ -37,7 +37,7 @@ def build(
     input_tensor: Any,
     input_shape: groups.Shape,
     pooling: groups.Pooling,
-    classes: int,
+    classes: int | None,
     classifier_activation: Any,
     name: str | None,
     arguments: Mapping[str, Any],
@@ -61,6 +61,7 @@ def build(
     options = {**arguments, **others}
     adapt_weights = options.pop("adapt_weights", False)
     spec = _changed(row.spec, options)
+    classes = specs.class_count(weights) if classes is None else classes
     top = {
         "include_top": include_top,
         "pooling": pooling,

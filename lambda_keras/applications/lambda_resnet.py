@@ -39,14 +39,15 @@ __all__ = [
 
 def LambdaResNet14(
     include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
-    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
+    input_shape: Shape = None, pooling: Pooling = None, classes: int | None = None,
     classifier_activation: Any = "softmax", name: str = "lambda_resnet14",
     **arguments: Unpack[SmallResNetArguments],
 ) -> keras.Model:  # fmt: skip
     """A small LambdaResNet for images of some 32 pixels; not in the paper. Strides are 1 to 8.
 
     Blocks of c2 to c5: 1, 1, 1, 1, with lambda layers in all of c4 and all of c5.
-    855,544 parameters, 0.064 GFLOPs for an image of 32x32.
+    855,544 parameters, 0.064 GFLOPs for an image of 32x32. `classes=None`: those of the weights,
+    10 of `weights="fashion_mnist"`, else 1000.
     """
     return build("lambda_resnet14", **locals())
 

@@ -16,7 +16,7 @@ import numpy as np
 from keras import ops
 
 from lambda_keras.layers.arguments import check, check_choices, is_number, is_positive_integer
-from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD, NETWORKS
+from lambda_keras.models.specs import CLASS_NAMES, IMAGENET, IMAGENET_MEAN, IMAGENET_STD, NETWORKS
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -179,7 +179,7 @@ class Preprocessing:
         return math.floor(self.image_size / self.crop_fraction + 1e-9)
 
 
-def preprocessing_of(architecture: str, image_size: int) -> Preprocessing:
+def preprocessing_of(architecture: str, image_size: int, weights: str = IMAGENET) -> Preprocessing:
     """The preprocessing that the accuracy of a network was published with.
 
     If there are no published weights, it is that of the paper's networks: the center without a
@@ -188,11 +188,13 @@ def preprocessing_of(architecture: str, image_size: int) -> Preprocessing:
     Args:
         architecture: Str, name of the network in the zoo.
         image_size: Int, height and width of its images in pixels.
+        weights: Str, published weights by name; those of others are `"imagenet"`, the default.
     """
     is_size = is_positive_integer(image_size)
     check(is_size, "image_size to be a positive integer", image_size=image_size)
-    weights = NETWORKS[architecture].weights if architecture in NETWORKS else {}
-    fraction = next((published.crop_fraction for published in weights.values()), None)
+    row = NETWORKS.get(architecture)
+    published = row and (row.published(weights) or row.published(IMAGENET))
+    fraction = published.crop_fraction if published else None
     return Preprocessing(image_size, fraction or image_size / (image_size + CROP_PADDING))
 
 
@@ -203,19 +205,31 @@ def imagenet_classes() -> tuple[tuple[str, str], ...]:
     return tuple((wnid, name) for wnid, name in map(str.split, text.splitlines()))
 
 
-def decode_predictions(predictions, top: int = 5) -> list[list[tuple[str, str, Any]]]:
+def classes_of(weights: str = IMAGENET) -> tuple[tuple[str, str], ...]:
+    """The classes of published weights, each by its name in data sets and in words."""
+    if weights in CLASS_NAMES:
+        return tuple((name, name) for name in CLASS_NAMES[weights])
+    return imagenet_classes()
+
+
+def decode_predictions(
+    predictions, top: int = 5, weights: str = IMAGENET
+) -> list[list[tuple[str, str, Any]]]:
     """Names the most probable classes, as `keras.applications` does, but without a download.
 
     Args:
-        predictions: Array or tensor of shape `(images, 1000)`, probabilities or logits.
+        predictions: Array or tensor of shape `(images, classes)`, probabilities or logits.
         top: Int, how many classes to name for each image. Defaults to `5`.
+        weights: `"imagenet"` or `"fashion_mnist"`, weights with these classes. Defaults to
+            `"imagenet"`, of 1000 classes.
 
     Returns:
         For each image the list of its `top` classes, highest score first, each as
-        `(WordNet id, name, score)`.
+        `(WordNet id, name, score)`, or `(name, name, score)` of other data sets than ImageNet.
 
     Raises:
-        ValueError: If predictions are not of 1000 classes, or `top` is not a positive integer.
+        ValueError: If predictions have another number of classes, or `top` is not a positive
+            integer.
 
     Example:
     >>> import numpy as np
@@ -223,7 +237,8 @@ def decode_predictions(predictions, top: int = 5) -> list[list[tuple[str, str, A
     >>> decode_predictions(np.eye(1000)[[207]], top=1)[0][0][:2]
     ('n02099601', 'golden_retriever')
     """
-    classes = imagenet_classes()
+    check_choices((IMAGENET, *CLASS_NAMES), weights=weights)
+    classes = classes_of(weights)
     predictions = _array(
         ops.convert_to_numpy(predictions) if ops.is_tensor(predictions) else predictions
     )

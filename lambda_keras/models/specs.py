@@ -13,7 +13,12 @@ STAGES = ("c2", "c3", "c4", "c5")
 # Channel statistics of ImageNet on the scale [0, 1]: images are normalized by them.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
-IMAGENET = "imagenet"  # name of the default published weights
+IMAGENET, FASHION_MNIST = "imagenet", "fashion_mnist"  # names of the default published weights
+# Class names of the data sets beside ImageNet, as TensorFlow Datasets has them.
+CLASS_NAMES = {
+    FASHION_MNIST: ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+                    "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,10 +112,10 @@ class MobileNetSpec:
 
 @dataclass(frozen=True)
 class PublishedWeights:
-    """Published weights of one network: a repository of the Hugging Face Hub or an address."""
+    """Published weights of one network: a file of the Hugging Face Hub, an address or a package."""
 
-    repository: str  # owner and name on the Hub, or the `https://` address of a file
-    top1: float  # ImageNet top-1 accuracy in percent, published by the authors of the weights
+    repository: str  # owner and name on the Hub, the `https://` address of a file, or a package
+    top1: float  # top-1 accuracy on `data` in percent, published by the authors of the weights
     image_size: int  # height and width, in pixels, of the images that they were evaluated on
     # Part of the shorter side of an image that the center crop shows, resized by bicubic
     # interpolation; None for all but 32 pixels, as for the paper's networks.
@@ -119,10 +124,18 @@ class PublishedWeights:
     revision: str = "main"
     checksum: str | None = None  # SHA-256 or MD5 of the file, or the one that the Hub records
     license: str = "Apache-2.0"
+    data: str = "ImageNet"
+
+    @property
+    def is_packaged(self) -> bool:
+        """Whether the file is a part of an installed package."""
+        return "/" not in self.repository
 
     @property
     def page(self) -> str:
-        """Address where people find the weights."""
+        """Address where people find the weights, or the file in a package."""
+        if self.is_packaged:
+            return f"{self.repository.replace('.', '/')}/{self.filename}"
         if self.repository.startswith("https://"):
             return self.repository
         return f"https://huggingface.co/{self.repository}"
@@ -144,6 +157,11 @@ class Network:
     arguments: Mapping[str, Any] = field(default_factory=dict)  # of the constructor
     weights: Mapping[str, PublishedWeights] = field(default_factory=dict)  # the default ones first
 
+    def published(self, weights: object) -> PublishedWeights | None:
+        """Published weights by name, if there are any; `"imagenet"` is the first ones of it."""
+        names = [name for name in self.weights if name.partition("-")[0] == weights]
+        return self.weights.get(names[0] if names else str(weights))
+
     def size_for(self, weights: str) -> int:
         """The image size for `weights=`: the published one of published weights."""
         published = is_published_name(weights)
@@ -151,33 +169,39 @@ class Network:
 
 
 def is_published_name(weights: object) -> bool:
-    """Whether this is `"imagenet"` or `"imagenet-..."`, not a file."""
-    return isinstance(weights, str) and bool(re.fullmatch(r"imagenet(-\w+)?", weights))
+    """Whether this is `"imagenet"`, `"imagenet-..."` or `"fashion_mnist"`, not a file."""
+    names = "|".join((IMAGENET, *CLASS_NAMES))
+    return isinstance(weights, str) and bool(re.fullmatch(rf"({names})(-\w+)?", weights))
+
+
+def class_count(weights: object) -> int:
+    """Number of classes of published weights; of all others 1000, the default of Keras."""
+    return len(CLASS_NAMES.get(str(weights), range(1000)))
 
 
 def find_published(network: str, weights: str = IMAGENET) -> PublishedWeights:
     """Published weights of a network by name, or a `ValueError`; `"imagenet"` is the first ones."""
-    known = NETWORKS[network].weights if network in NETWORKS else {}
-    if not known:
-        published = [name for name, row in NETWORKS.items() if row.weights]
+    row = NETWORKS.get(network)
+    if row and (found := row.published(weights)):
+        return found
+    data = weights.partition("-")[0]
+    if not row or not row.published(data):
+        published = [name for name, row in NETWORKS.items() if row.published(data)]
         same = [name for name in published if name.startswith(f"{network}_")]
         hint = f"; {' and '.join(same)} has some" if same else ""
-        source = NETWORKS[network].source if network in NETWORKS else ""
+        if row and row.weights:
+            hint = f"; it has {', '.join(row.weights)}"
+        source = row.source if row else ""
         if "/" in source:  # a repository
             hint = f"; {source} links a checkpoint, which python -m zoo.convert reads"
         raise ValueError(
-            f"expected a network with published weights: {', '.join(published)}. "
+            f"expected a network with published weights of {data}: {', '.join(published)}. "
             f"Received: weights={weights!r} of {network!r}{hint}"
         )
-    if weights == IMAGENET:
-        return next(iter(known.values()))
-    if weights not in known:
-        names = dict.fromkeys((IMAGENET, *known))
-        raise ValueError(
-            f"expected weights of {network!r} to be one of {', '.join(names)}. "
-            f"Received: weights={weights!r}"
-        )
-    return known[weights]
+    raise ValueError(
+        f"expected weights of {network!r} to be one of "
+        f"{', '.join(dict.fromkeys((data, *row.weights)))}. Received: weights={weights!r}"
+    )
 
 
 def placement(blocks: tuple[int, int, int, int], letters: str) -> tuple[tuple[int, ...], ...]:
@@ -325,11 +349,15 @@ def _timm(weights: PublishedWeights, *network: Any) -> Network:
 # Pages of the Hub that could be read when this was written state commit and checksum of one file.
 # fmt: off
 ROWS = (
-    # Not in the paper: for images of about 32 pixels, for demonstrations and tests.
+    # Not in the paper: for images of about 32 pixels, for demonstrations and tests. Its weights
+    # were trained here; `python -m tools.package_weights` wrote the file, its card and this row.
     Network("lambda_resnet14", "LambdaResNet14", ResNetSpec(
         blocks=(1, 1, 1, 1), mixer_blocks=((), (), (1,), (1,)), stem="small", shortcut="pool",
         filters=16, padding="fixed", lambda_layer=LambdaSpec(scope=7),
-    ), 855_544, 0.064, 32),
+    ), 855_544, 0.064, 32, weights={FASHION_MNIST: PublishedWeights(
+        "lambda_keras.weights", 94.35, 28, 1.0, "lambda_resnet14_fashion_mnist.safetensors",
+        checksum="25e708499763003dd5bbe5abbc1853125e86de561fd0869d6c7619688f79c84d",
+        data="Fashion-MNIST")}),
     _family("lambda_resnet{}", 50, 18_963_272, 4.18, 160, top1=79.2),
     _family("lambda_resnet{}", 101, 36_866_920, 11.285, 192, top1=81.9),
     _family("lambda_resnet{}", 152, 51_404_696, 29.632, 256, top1=83.8),

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,7 @@ import keras
 import numpy as np
 
 from lambda_keras.layers.arguments import check
-from lambda_keras.models.specs import find_published, is_published_name
+from lambda_keras.models.specs import class_count, find_published, is_published_name
 from lambda_keras.weights import hub
 from lambda_keras.weights.fit import (
     CLASSIFIER,
@@ -30,7 +31,6 @@ from lambda_keras.weights.fit import (
 )
 from lambda_keras.weights.state_dicts import assign_in_order, assign_state_dict, find_scheme
 
-IMAGENET_CLASSES = 1000
 KERAS, SAFETENSORS = ".weights.h5", ".safetensors"
 TF_KERAS = ".h5"  # without .weights: layers by their names, as Keras 2 wrote them
 PYTORCH = (".pth", ".pt", ".bin", ".tar")
@@ -160,15 +160,20 @@ def load_adapted(
 def find_weights(weights: str | os.PathLike, architecture: str, classes: int | None = None) -> Path:
     """Path of the file that `weights=` of `load_weights` stands for, downloaded if need be.
 
-    Files of PyTorch are found, too. Published weights for a classifier of other classes than
-    ImageNet's are refused before they are downloaded.
+    Files of PyTorch are found, too. Published weights for a classifier of another number
+    of classes are refused before they are downloaded.
     """
     try:
         if is_published_name(weights):
             published = find_published(architecture, str(weights))
             others = "include_top=False or adapt_weights=True (all but the classifier)"
-            expected = f"classes={IMAGENET_CLASSES}, {others} with weights={weights!r}"
-            check(classes in (None, IMAGENET_CLASSES), expected, classes=classes)
+            expected = f"classes={class_count(weights)}, {others} with weights={weights!r}"
+            check(classes in (None, class_count(weights)), expected, classes=classes)
+            if published.is_packaged:
+                path = Path(str(files(published.repository) / published.filename))
+                intact = f"intact {published.page} of SHA-256 {published.checksum}, as installed"
+                check(hub.sha256(path) == published.checksum, intact, path=str(path))
+                return path
             if published.page == published.repository:
                 return hub.fetch_url(published.repository, published.checksum)
             return hub.fetch(

@@ -43,7 +43,7 @@ def test_every_constructor_has_a_row_and_its_arguments():
 
 @every_constructor
 def test_signature_of_keras_applications(constructor, monkeypatch):
-    """Names and positions are Keras', and so are the defaults but for the weights."""
+    """Names and positions are Keras', and so are the defaults but for weights and classes."""
     row = ROWS[constructor.__name__]
     *parameters, others = inspect.signature(constructor).parameters.values()
     of_keras = inspect.signature(keras.applications.ResNet50).parameters
@@ -53,7 +53,10 @@ def test_signature_of_keras_applications(constructor, monkeypatch):
     }
     at_256 = {"input_shape": (256, 256, 3)} if constructor.__name__.endswith("256") else {}
     named = {"name": row.name} if row.name != "resnet50" else {}
-    assert differing == {"weights": None} | named | at_256
+    # Packaged weights have other classes than ImageNet's.
+    packaged = any(one.is_packaged for one in row.weights.values())
+    of_weights = {"classes": None} if packaged else {}
+    assert differing == {"weights": None} | named | at_256 | of_weights
     assert others.annotation.__args__ == (build.group_of(row.spec),)
     with pytest.raises(ValueError, match=r"at least (32|8) pixels, .* Received: .*\(7, 64, 3\)"):
         constructor(input_shape=(7, 64, 3))

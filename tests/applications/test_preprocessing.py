@@ -18,7 +18,6 @@ from lambda_keras.applications.preprocessing import (
     preprocessing_of,
 )
 from lambda_keras.models.specs import ROWS
-from lambda_keras.weights import find_published
 
 MEAN = np.array([0.485, 0.456, 0.406])
 STD = np.array([0.229, 0.224, 0.225])
@@ -212,7 +211,8 @@ def test_missing_pillow(monkeypatch):
 def test_preprocessing_of_published_weights():
     for row in ROWS:
         found = preprocessing_of(row.name, 320)
-        fraction = find_published(row.name).crop_fraction if row.weights else None
+        published = row.published("imagenet")
+        fraction = published.crop_fraction if published else None
         assert found == Preprocessing(320, fraction or 320 / 352, "bicubic", (*MEAN,), (*STD,))
 
 

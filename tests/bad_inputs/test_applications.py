@@ -103,6 +103,10 @@ CALLS = [
     (lambda: decode_predictions(SCORES[0]), "(images, 1000). Received: shape=(1000,)"),
     (lambda: decode_predictions(SCORES[:, 1:]), "Received: shape=(2, 999)"),
     (lambda: decode_predictions(SCORES[None]), "Received: shape=(1, 2, 1000)"),
+    (
+        lambda: decode_predictions(SCORES, 1, "digits"),
+        "one of imagenet, fashion_mnist. Received: weights='digits'",
+    ),
     (lambda: decode_predictions(SCORES * NAN), "that are numbers. Received: predictions=nan"),
     (lambda: decode_predictions(SCORES.astype("str")), f"{TYPES}str"),
     *(

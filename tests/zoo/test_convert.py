@@ -70,6 +70,19 @@ def test_keras_weights_and_their_card(saved, tmp_path, monkeypatch, capsys):
         np.testing.assert_array_equal(received, wanted)
 
 
+def test_packaged_weights(tmp_path):
+    output = tmp_path / "clothes.weights.h5"
+    run("lambda_resnet14", "fashion_mnist", output)
+    text = output.with_name("clothes.md").read_text("utf-8")
+    assert "| Source | `fashion_mnist`, lambda_keras/weights/lambda_resnet14_fashion_mnist" in text
+    assert "| Images | RGB, 28 x 28 pixels |\n| Crop | 1 of the shorter side" in text
+    assert "LambdaResNet14(classes=10, weights='clothes.weights.h5')" in text
+    source = applications.LambdaResNet14(weights="fashion_mnist")
+    converted = applications.LambdaResNet14(classes=10, weights=output)
+    for received, wanted in zip(converted.get_weights(), source.get_weights(), strict=True):
+        np.testing.assert_array_equal(received, wanted)
+
+
 def test_card_has_the_arguments_of_the_row(saved, tmp_path, monkeypatch):
     """With the weights of a smaller network."""
     small = create_model("lambda_resnet14", classes=3)

@@ -11,14 +11,13 @@ from zoo.cli.settings import Settings
 from zoo.config.task import HUB, NETWORK, is_place, is_published
 from zoo.errors import shorten
 from zoo.fields import AnyPath, LocalPath, checked_by
-from zoo.registry import find_model
+from zoo.registry import find_model, is_published_name
 
 IN_FOLDERS = ("model.safetensors", "model.weights.h5")  # the first of them that is there
 
 
 def _check_source(weights: str) -> None:
-    # As `lambda_keras.weights` has it, whose import would bring Keras.
-    if weights.startswith(HUB) or re.fullmatch(r"imagenet(-\w+)?", weights):
+    if weights.startswith(HUB) or is_published_name(weights):
         return
     files = [os.path.join(weights, name) for name in IN_FOLDERS]
     if weights.endswith((".h5", ".safetensors")):
@@ -128,7 +127,8 @@ class ClassifierOptions(ModelOptions):
     of_model = ModelOptions.of_model | {"labels"}
 
     labels: Annotated[LocalPath, checked_by(read_labels)] | None = None
-    """Text file with the name of a class of --weights per line; None: the 1000 of ImageNet."""
+    """Text file with the name of a class of --weights per line; None: those of published weights,
+    1000 of ImageNet."""
 
     @property
     def class_names(self) -> list[str] | None:

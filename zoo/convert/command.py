@@ -59,12 +59,15 @@ def run(config: ConvertConfig) -> None:
             )
     row = find_model(config.model)
     from lambda_keras.applications.build import constructor_arguments
+    from lambda_keras.models.specs import CLASS_NAMES
     from lambda_keras.weights.files import PYTORCH, find_weights, load_weights
     from lambda_keras.weights.state_dicts import assign_state_dict
 
     source = find_weights(config.weights, row.name)
     state = read_pytorch(source) if source.name.endswith(PYTORCH) else None
-    model = create_model(row.name, **config.overrides)
+    classes = {"classes": len(CLASS_NAMES[config.weights])} if config.weights in CLASS_NAMES else {}
+    overrides = classes | dict(config.overrides)
+    model = create_model(row.name, **overrides)
     if state is None:
         load_weights(model, source, row.name)
     else:
@@ -72,7 +75,7 @@ def run(config: ConvertConfig) -> None:
     with atomic_write(output) as new_output, atomic_write(card) as new_card:
         with naming_full_disks(output):
             new_output.write_bytes(keras_file(model, output.name))
-        shown = {**constructor_arguments(row.name, config.overrides), "weights": output.name}
+        shown = {**constructor_arguments(row.name, overrides), "weights": output.name}
         call = ", ".join(f"{key}={value!r}" for key, value in shown.items())
         fields = {
             "Trainable parameters": f"{trainable_parameters(model):,}",
@@ -122,23 +125,20 @@ def read_pytorch(path: Path) -> "dict[str, np.ndarray]":
 def _fields(row: "Network", weights: str, source: Path, output: Path) -> dict[str, str]:
     """Returns card fields about the weights and the images that they expect."""
     from lambda_keras.applications.preprocessing import preprocessing_of
-    from lambda_keras.weights import find_published
     from lambda_keras.weights.hub import sha256
 
-    names = {f"hf://{one.repository}": one for one in row.weights.values()} | dict(row.weights)
-    if row.weights:
-        names["imagenet"] = find_published(row.name)
-    published = names.get(weights.split("@")[0])
+    names = {f"hf://{one.repository}": one for one in row.weights.values()}
+    published = row.published(weights) or names.get(weights.split("@")[0])
     if Path(weights) in (source, source.parent):  # on this machine
         origin = f"`{source.name}`"
-    elif published and published.page == published.repository:
+    elif published and (published.is_packaged or published.page == published.repository):
         origin = f"`{weights}`, {published.page}"
     else:  # a file of the hub: its folder in the cache has the name of the commit
         origin = f"`{weights}`, `{source.name}` of commit `{source.parent.name}`"
         if published:
             origin += f" of {published.page}"
     size = published.image_size if published else row.image_size
-    view = preprocessing_of(row.name, size)
+    view = preprocessing_of(row.name, size, weights)
     mean, std = (
         ", ".join(f"{number:.3f}" for number in values) for values in (view.mean, view.std)
     )

@@ -110,6 +110,17 @@ def test_weights_of_other_classes_are_those_of_the_backbone(tmp_path, capsys, cl
             np.testing.assert_array_equal(one, other)
 
 
+def test_packaged_weights_of_other_classes(capsys):
+    network = network_of(weights="fashion_mnist")
+    assert "random weights: fashion_mnist has other classes" in capsys.readouterr().out
+    source = create_model("lambda_resnet14", weights="fashion_mnist", include_top=False)
+    for layer in source.layers:
+        for one, other in zip(
+            layer.get_weights(), network.get_layer(layer.name).get_weights(), strict=True
+        ):
+            np.testing.assert_array_equal(one, other)
+
+
 def test_warm_start_takes_the_layers_in_common(tmp_path, capsys):
     convolutions = {"placement": "CCCC"}
     source = network_of(overrides=convolutions)

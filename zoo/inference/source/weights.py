@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from lambda_keras.applications import imagenet_classes, preprocessing_of
+from lambda_keras.applications import preprocessing_of
+from lambda_keras.applications.preprocessing import classes_of
 from lambda_keras.weights import find_published, is_published_name
 from lambda_keras.weights.files import find_weights
 from lambda_keras.weights.hub import PREFIX, sha256
@@ -25,14 +26,14 @@ class Weights(ClassifierSource):
 
     model: str  # one of `zoo.registry.list_models()`
     weights: str  # "imagenet", a file, or an address on the hub
-    class_names: Sequence[str] | None = None  # None: those of ImageNet
+    class_names: Sequence[str] | None = None  # None: those of published weights, or of ImageNet
     image_size: int | None = None  # None: the size of the weights
     overrides: Mapping[str, Any] = field(default_factory=dict)  # arguments of the constructor
 
     def load(self) -> Classifier:
         names = self.class_names
         if names is None:
-            names = [label.replace("_", " ") for _, label in imagenet_classes()]
+            names = [label.replace("_", " ") for _, label in classes_of(self.weights)]
         labels = _checked_names(names)
         size = self._size()
         check_size(size)
@@ -42,14 +43,16 @@ class Weights(ClassifierSource):
         except ValueError as error:
             of = " of ImageNet (--labels names others)" if self.class_names is None else ""
             raise ValueError(f"with {len(labels)} classes{of}: {error}") from None
-        return Classifier(self.model, model, preprocessing_of(self.model, size), labels)
+        view = preprocessing_of(self.model, size, self.weights)
+        return Classifier(self.model, model, view, labels)
 
     def card(self) -> dict[str, str]:
         if is_published_name(self.weights):
             found = find_published(self.model, self.weights)
+            revision = f"SHA-256 {found.checksum}" if found.is_packaged else found.revision
             return {
-                "Weights": f"{found.page}, {found.revision}",
-                "Published accuracy": f"{found.top1} % on ImageNet, "
+                "Weights": f"{found.page}, {revision}",
+                "Published accuracy": f"{found.top1} % on {found.data}, "
                 f"{found.image_size} x {found.image_size} pixels",
                 "License": found.license,
             }
@@ -65,8 +68,8 @@ class Weights(ClassifierSource):
         return replace(self, class_names=class_names, image_size=image_size)
 
     def load_with_images(self, data: DataConfig) -> tuple[Classifier, ImageData]:
-        images = load_images(data, preprocessing_of(self.model, self._size()))
-        names, every = images.class_names, [number for number, _ in imagenet_classes()]
+        images = load_images(data, preprocessing_of(self.model, self._size(), self.weights))
+        names, every = images.class_names, [name for name, _ in classes_of(self.weights)]
         # Published weights have all classes; a folder of images may be of some of them.
         if is_published_name(self.weights) and set(names) < set(every):
             names = every

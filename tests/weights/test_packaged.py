@@ -1,0 +1,112 @@
+"""Weights in the package: loaded offline, checked, and right on images of the test set."""
+
+import hashlib
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from support import networks
+
+from lambda_keras.applications import (
+    LambdaResNet14,
+    decode_predictions,
+    preprocess_input,
+    preprocessing_of,
+)
+from lambda_keras.models.specs import CLASS_NAMES, NETWORKS, ROWS, find_published
+from lambda_keras.weights import files
+
+PACKAGED = [(row, name) for row in ROWS for name, one in row.weights.items() if one.is_packaged]
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "fashion_mnist"
+NAME, WEIGHTS = "lambda_resnet14", "fashion_mnist"
+RIGHT = 20
+
+
+@pytest.fixture(scope="module")
+def photos() -> tuple[np.ndarray, list[str]]:
+    """The first images of the test set, `(count, 28, 28, 3)`, and the names of their classes."""
+    paths = sorted(FIXTURES.glob("*.png"))
+    images = [np.asarray(Image.open(path).convert("RGB")) for path in paths]
+    return np.stack(images), [CLASS_NAMES[WEIGHTS][int(path.stem[-1])] for path in paths]
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return LambdaResNet14(weights=WEIGHTS)
+
+
+def test_accuracy_on_test_images(photos, whole):
+    images, labels = photos
+    predictions = whole.predict(preprocess_input(images), verbose=0)
+    found = decode_predictions(predictions, 1, WEIGHTS)
+    right = sum(name == label for ((_, name, _),), label in zip(found, labels, strict=True))
+    assert (right, len(labels)) == (RIGHT, 20)
+    np.testing.assert_allclose(predictions.max(-1), [score for ((_, _, score),) in found])
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize(("row", "name"), PACKAGED)
+def test_file_card_and_row_agree(row, name):
+    published = row.weights[name]
+    path = files.find_weights(name, row.name)
+    assert path.stat().st_size <= 2_000_000
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    card = path.with_suffix(".md").read_text("utf-8")
+    assert published.checksum == checksum
+    assert f"`{checksum}`" in card
+    first, *_ = re.search(r"Test accuracy \| (.*) % of", card)[1].split(" (seed")
+    assert published.top1 == float(first)
+    for text in (f'weights="{name}"', published.license, "licen", "zoo.train", "seed 0"):
+        assert text in card
+
+
+def test_classes_are_those_of_the_weights(whole):
+    assert whole.output_shape == (None, 10)
+    assert LambdaResNet14().output_shape == (None, 1000)
+    with pytest.raises(ValueError, match=r"expected classes=10, .* Received: classes=1000"):
+        LambdaResNet14(weights=WEIGHTS, classes=1000)
+
+
+def test_features_and_other_classes(whole):
+    features = LambdaResNet14(include_top=False, weights=WEIGHTS, pooling="avg")
+    other = LambdaResNet14(weights=WEIGHTS, classes=3, adapt_weights=True)
+    for layer in features.layers:
+        for model in (whole, other):
+            for one, same in zip(
+                layer.get_weights(), model.get_layer(layer.name).get_weights(), strict=True
+            ):
+                np.testing.assert_array_equal(one, same)
+    assert other.output_shape == (None, 3)
+
+
+def test_gray_images(whole):
+    shape = {"input_shape": (28, 28, 1), "adapt_weights": True}
+    gray = LambdaResNet14(weights=WEIGHTS, **shape)
+    inputs = np.repeat(networks.images(2, 28, 28, 1), 3, -1)
+    np.testing.assert_allclose(gray(inputs[..., :1]), whole(inputs), atol=1e-5)
+
+
+@pytest.mark.one_backend
+def test_damaged_file_is_refused(monkeypatch):
+    row = NETWORKS[NAME]
+    damaged = replace(row.weights[WEIGHTS], checksum="0" * 64)
+    monkeypatch.setitem(NETWORKS, NAME, replace(row, weights={WEIGHTS: damaged}))
+    with pytest.raises(ValueError, match=r"expected intact lambda_keras/weights/\S+ of SHA-256 0"):
+        LambdaResNet14(weights=WEIGHTS)
+
+
+@pytest.mark.one_backend
+def test_names_of_weights():
+    with pytest.raises(ValueError, match=r"of imagenet: resnet_rs50, .*; it has fashion_mnist$"):
+        find_published(NAME)
+    with pytest.raises(ValueError, match=r"of fashion_mnist: lambda_resnet14\. .* of 'resnet50'$"):
+        find_published("resnet50", WEIGHTS)
+    with pytest.raises(ValueError, match=r"one of fashion_mnist\. Received: .*fashion_mnist-x"):
+        find_published(NAME, f"{WEIGHTS}-x")
+    with pytest.raises(ValueError, match=r"predictions of shape \(images, 10\)"):
+        decode_predictions(np.zeros((2, 1000)), 1, WEIGHTS)
+    assert preprocessing_of(NAME, 28, WEIGHTS).crop_fraction == 1
+    assert preprocessing_of(NAME, 28).crop_fraction == 28 / 60
