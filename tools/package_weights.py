@@ -98,7 +98,7 @@ def main(arguments: Sequence[str]) -> None:
             f"{results[0].training_images:,} images, {training.epochs} epochs, "
             f"{training.precision}",
             "Test accuracy": f"{by_seed} % of {results[0].test_images:,} images, after the last "
-            "epoch",
+            f"epoch, in {training.precision}",
             "License": f"{published.license}; of the images see Data",
             **trained.card("`preprocess_input`"),
             "Classes": ", ".join(trained.class_names),

@@ -60,7 +60,7 @@ def test_file_card_and_row(runs, saved, tmp_path, capsys):
     for text in (
         f"| `{path.name}`, the first seed (4), {path.stat().st_size:,} bytes, float32 |",
         f"| SHA-256 | `{checksum}` |",
-        "| Test accuracy | 93.46 (seed 4), 92.00 (seed 5) % of 100 images, after the last epoch |",
+        "93.46 (seed 4), 92.00 (seed 5) % of 100 images, after the last epoch, in float32 |",
         "--config lambda_resnet14_fashion_mnist`: 600 images, 30 epochs, ",
         "| Classes | a, b, c, d, e, f, g, h, i, j |",
     ):
