@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -10,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.buckets import serving
 
 SCRIPT = Path("tpu_configs/tpu_vm.sh").resolve()
 WHERE = ["--name", "t", "--zone", "z"]
@@ -296,12 +298,12 @@ def cloud(tmp_path):
         file.write_text(text)
         file.chmod(0o755)
 
-    def start(ends, failing=(), options=()):
+    def start(ends, failing=(), options=(), arguments=BUCKET, **environment):
         """`ends` has one word for each start, `failing` the kinds of calls that fail first."""
         (tmp_path / "cloud" / "ends").write_text(ends)
         (tmp_path / "cloud" / "failing").write_text("".join(f"{kind}\n" for kind in failing))
         return subprocess.Popen(
-            ["/bin/bash", script, "run", *WHERE, "--pause", "0", *options, "--", *BUCKET],
+            ["/bin/bash", script, "run", *WHERE, "--pause", "0", *options, "--", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -310,6 +312,7 @@ def cloud(tmp_path):
                 "HOME": str(tmp_path),
                 "CLOUD": str(tmp_path / "cloud"),
                 "PYTHON": sys.executable,
+                **environment,
             },
         )
 
@@ -346,6 +349,35 @@ def test_run_goes_on_until_it_is_finished(cloud, ends, failing):
     assert "the run ended with code 0" in output
     assert not (cloud.folder / "state").exists()  # deleted
     assert (cloud.folder / "failing").read_text() == ""
+
+
+REAL = (
+    "--strategy one_device --model.image_size 8 --training.epochs 1 --optimizer.warmup_epochs 0 "
+    "--training.checkpoint_steps 8 --output_dir gs://bucket/run"
+)
+
+
+@needs_flock
+@pytest.mark.very_slow
+def test_preempted_run_resumes_from_its_bucket(cloud):
+    """`zoo.train` itself, on two machines of which the first is lost while it saves."""
+
+    def preempt():
+        os.kill(int((cloud.folder / "host/lambda_keras/train.pid").read_text()), signal.SIGKILL)
+        (cloud.folder / "state").write_text("PREEMPTED")
+
+    with serving() as server:
+        server.fail("break", "upload bucket/run/checkpoints/step-000000016", then=preempt)
+        path = {"PYTHONPATH": os.pathsep.join(sys.path), "CUDA_VISIBLE_DEVICES": "-1"}
+        process = cloud("", arguments=REAL.split(), **path, **server.environment)
+        output, _ = process.communicate(timeout=500)
+    assert process.returncode == 0, output
+    assert "resuming after step 8 of 22" in output
+    assert "the run ended with code 0" in output
+    assert "bucket/run/metrics.json" in server.objects
+    assert not server.refused
+    assert not (cloud.folder / "state").exists()  # deleted
+    assert (cloud.folder / "calls").read_text().split().count("create") == 2
 
 
 @needs_flock

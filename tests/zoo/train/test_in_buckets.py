@@ -3,18 +3,22 @@
 import re
 import signal
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
+import yaml
 from safetensors.numpy import load
 from support.buckets import serving
+from support.detectors import drawn, settings, sharded  # noqa: F401
 from support.loopback import cluster, free_port
 from support.pseudo_labels import write_selection
 from support.record_files import jpeg, write_tfds, write_tfrecords
 from support.starter import Starter
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
+SECONDS = "training_seconds"  # name of a variable in checkpoints
 NAMES = [f"class{number}" for number in range(4)]
 TFDS = (
     "train --data.source tfds --data.name tiny --data.dir gs://bucket/tfds "
@@ -58,6 +62,14 @@ def starter(server, tmp_path_factory):
     starter.close()
 
 
+@pytest.fixture
+def serial(server, tmp_path):
+    """A starter of detectors that draw the random numbers of images in their order, however long each is read."""
+    starter = Starter(server, tmp_path, TF_DETERMINISTIC_OPS="1")
+    yield starter
+    starter.close()
+
+
 @pytest.fixture(autouse=True)
 def no_faults(server):
     server.faults.clear()
@@ -92,14 +104,14 @@ def assert_same(server, one: str, other: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(value, second[name], name)
 
 
-def newest(server, run: str) -> int:
-    """Step of the newest checkpoint, 0 without; every one is whole."""
-    steps = [0]
+def saved(server, run: str) -> list[int]:
+    """Steps of the checkpoints, which are all whole, in order."""
+    steps = []
     for name in names(server, run):
         if found := re.fullmatch(r"checkpoints/step-(\d+)\.safetensors", name):
             assert load(server.objects[f"bucket/{run}/{name}"].data)
             steps.append(int(found[1]))
-    return max(steps)
+    return sorted(steps)
 
 
 def kill_at(server, starter, place: str, **options) -> None:
@@ -108,38 +120,103 @@ def kill_at(server, starter, place: str, **options) -> None:
     server.fail(kind, place, then=starter.kill, **options)
 
 
-# Requests in whose middle a run is killed, and how many of them come before in its process.
+# Requests in whose middle a run is killed, how many of them come before in its process, and the
+# fault that hides the newest checkpoint from it.
 KILLS = [
-    ("upload bucket/killed/config.yaml", 0),
-    ("upload bucket/killed/checkpoints/step-", 0),
-    ("read bucket/tfds/", 18),
-    ("start bucket/killed/checkpoints/step-", 1),  # before an upload
-    ("list bucket/killed/checkpoints", 1),  # between two steps
-    ("upload bucket/killed/checkpoints/step-", 1),
-    ("read bucket/tfds/", 10),
-    ("upload bucket/killed/raw.weights.h5", 0),
-    ("upload bucket/killed/metrics.json", 0),
+    ("upload bucket/killed/config.yaml", 0, ""),
+    ("upload bucket/killed/checkpoints/step-", 0, ""),
+    ("read bucket/tfds/", 18, ""),
+    ("start bucket/killed/checkpoints/step-", 1, ""),  # before an upload
+    ("list bucket/killed/checkpoints", 1, ""),  # between two steps
+    ("upload bucket/killed/checkpoints/step-", 1, ""),
+    ("read bucket/tfds/", 10, "damage"),
+    ("upload bucket/killed/raw.weights.h5", 0, "stale"),
+    ("upload bucket/killed/metrics.json", 0, ""),
+    ("", 0, ""),
 ]
 
 
 @pytest.mark.very_slow
+@pytest.mark.timeout(1800)
 def test_killed_run_gives_the_same_weights(server, starter, tmp_path):
     code, output = starter.run(TFDS, "gs://bucket/whole")
     assert code == 0, output
-    step = 0
-    for place, skip in [*KILLS, ("", 0)]:
+    for place, skip, hidden in KILLS:
         server.faults.clear()
         if place:
             kill_at(server, starter, place, skip=skip)
+        steps = saved(server, "killed")
+        if hidden:
+            newest = f"bucket/killed/checkpoints/step-{steps.pop():09d}.safetensors"
+            other = newest if hidden == "damage" else "bucket/killed/checkpoints/$"
+            fault = server.fail(hidden, f"(read|list) {other}")
+            fault.before = {key: found for key, found in fault.before.items() if key != newest}
+            server.faults.reverse()  # the first one that matches happens
         code, output = starter.run(TFDS, "gs://bucket/killed")
         assert code == (-signal.SIGKILL if place else 0), output
-        assert (f"resuming after step {step} of 24" in output) == (step > 0)
-        step = newest(server, "killed")
+        assert ("resuming after step" in output) == bool(steps)
+        assert not steps or f"resuming after step {steps[-1]} of 24" in output
+        assert ("wrong checksum" in output) == (hidden == "damage")
         assert ("metrics.json" in names(server, "killed")) == (not place)
     assert_same(server, "whole", "killed", tmp_path)
     code, output = starter.run(TFDS, "gs://bucket/killed")
     assert code == 2
     assert output.startswith("error: output_dir: gs://bucket/killed holds a finished run")
+
+
+def variables(server, run: str, step: int, folder: Path) -> dict[str, np.ndarray]:
+    """All variables of a detector and its optimizer, without the time of its training."""
+    import tensorflow as tf
+
+    path = folder / f"ckpt-{step}"
+    for name in names(server, run):
+        if name.startswith(f"checkpoints/{path.name}."):
+            (folder / Path(name).name).write_bytes(server.objects[f"bucket/{run}/{name}"].data)
+    reader: Any = tf.train.load_checkpoint(str(path))
+    found = reader.get_variable_to_shape_map()
+    return {
+        name: reader.get_tensor(name)
+        for name in found
+        if SECONDS not in name and "OBJECT_GRAPH" not in name
+    }
+
+
+@pytest.mark.very_slow
+@pytest.mark.timeout(1800)
+def test_killed_detector_gives_the_same_weights(server, serial, sharded, tmp_path):  # noqa: F811
+    """A detector draws other flips after it has resumed: so does the run that it must equal."""
+    server.fill(sharded, "bucket/coco")
+    content = {"task": "detection"} | settings("gs://bucket/coco", "gs://bucket/detector")
+    (tmp_path / "detector.yaml").write_text(yaml.safe_dump(content))
+    command = f"train --config {tmp_path}/detector.yaml"
+    at_2 = {}
+    server.fail(
+        "slow",
+        "upload bucket/detector/checkpoints/ckpt-4_temp/.*data",
+        then=lambda: at_2.update(server.objects),
+    )
+    code, output = serial.run(command)
+    assert code == 0, output
+    for key, found in at_2.items():
+        if key.startswith("bucket/detector/") and "_temp" not in key:
+            server.write(key.replace("detector", "resumed"), found.data)
+    for step in (2, 4):
+        kill_at(server, serial, f"upload bucket/killed_detector/checkpoints/ckpt-{step}_temp")
+        code, output = serial.run(command, "gs://bucket/killed_detector")
+        assert code == -signal.SIGKILL, output
+        assert "resuming" not in output
+    for run in ("resumed", "killed_detector"):
+        code, output = serial.run(command, f"gs://bucket/{run}")
+        assert code == 0, output
+        assert "resuming after step 2 of 4" in output
+    for step, other in ((2, "detector"), (4, "resumed")):
+        expected = variables(server, other, step, tmp_path)
+        received = variables(server, "killed_detector", step, tmp_path)
+        assert received.keys() == expected.keys()
+        assert len(received) > 100
+        for name, value in received.items():
+            np.testing.assert_array_equal(value, expected[name], name)
+    assert "bucket/killed_detector/metrics.json" in server.objects
 
 
 # What a run with them gets over, in turn.
