@@ -46,7 +46,8 @@ def load(
             of `zoo.registry.list_models()`.
         weights: Weights of a model by its name: `"imagenet"`, `"hf://owner/name"`, or a file.
             Defaults to None.
-        class_names: Names of the classes of `weights`. Defaults to the 1000 of ImageNet.
+        class_names: Names of the classes of `weights`. Defaults to those of published weights, or
+            the 1000 of ImageNet.
         image_size: Height and width of images in pixels. Defaults to None: the size
             that the weights were published for.
 
