@@ -64,7 +64,7 @@ def starter(server, tmp_path_factory):
 
 @pytest.fixture
 def serial(server, tmp_path):
-    """A starter of detectors that draw the random numbers of images in their order, however long each is read."""
+    """Starts detectors that draw random numbers of images in their order, as `starter` does not."""
     starter = Starter(server, tmp_path, TF_DETERMINISTIC_OPS="1")
     yield starter
     starter.close()
