@@ -24,7 +24,7 @@ from zoo.benchmark.report import find_hardware
 from zoo.cli.run import run_command
 from zoo.cli.settings import Settings
 from zoo.config import DataConfig
-from zoo.fields import OutputFile, named
+from zoo.fields import Count, OutputFile, named
 from zoo.files import write_json
 from zoo.model_card import table
 
@@ -55,9 +55,9 @@ class Config(Settings):
       python -m tools.buckets --output docs/benchmarks/buckets.json
     """
 
-    round_trip_ms: tuple[int, ...] = (0, 50)
+    round_trip_ms: tuple[Annotated[int, Field(ge=0, le=10_000)], ...] = (0, 50)
     """Delays to compare."""
-    turns: int = Field(default=3, ge=1)
+    turns: Count = 3
     """Measurements with each of them."""
     output: Annotated[OutputFile, named(".json")] | None = None
     """JSON file of the results."""
