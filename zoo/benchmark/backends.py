@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from itertools import accumulate
 from typing import Any
 
 import keras
@@ -220,14 +221,26 @@ class Torch(Backend):
 
     @property
     def memory_method(self):
-        method = "peak of PyTorch's CUDA allocator in a call, outputs included"
-        return method if self.accelerator else None
+        where = "CUDA allocator" if self.accelerator else "CPU allocator, by its profiler,"
+        return f"peak of PyTorch's {where} in a call, outputs included"
 
     def memory(self, reset=False):
         cuda = self.module.cuda
         if reset:
             cuda.reset_peak_memory_stats()
         return cuda.memory_allocated() if reset else cuda.max_memory_allocated()
+
+    def temporary_bytes(self, step):
+        if self.accelerator:
+            return super().temporary_bytes(step)
+        profiler = self.module.profiler
+        cpu = [profiler.ProfilerActivity.CPU]
+        with profiler.profile(activities=cpu, profile_memory=True) as profile:
+            outputs = step.start()  # kept, so that it counts
+        events = profile.profiler.kineto_results.events()
+        changes = sorted((one.start_ns(), one.nbytes()) for one in events if one.nbytes())
+        del outputs
+        return max(accumulate(size for _, size in changes), default=0)
 
 
 class JaxLoop(Jax):

@@ -58,3 +58,11 @@ def test_memory_of_a_step_is_what_it_adds():
     backend = SimpleNamespace(wait=lambda _: None, memory=lambda reset=False: 100 if reset else 350)
     step = SimpleNamespace(start=lambda: None)
     assert Backend.temporary_bytes(backend, step) == 250
+
+
+def test_temporary_bytes_of_a_sum_of_two_products():
+    inputs = random_tensor((1024, 1024), "float32", 1)
+    step = current_backend().compile(lambda x: (x @ x) + keras.ops.sin(x @ (x + 1)), inputs)
+    assert step.backend.memory_method
+    tensors = step.backend.temporary_bytes(step) / 4 / 1024**2
+    assert 1 <= tensors <= 6
