@@ -182,7 +182,9 @@ class TimmNetwork(Network):
                     weight.data = weight.data.to(memory_format=torch.channels_last)
         dtype = getattr(torch, self.dtype.removeprefix("mixed_"))
         mixed = torch.autocast(device, dtype, enabled=dtype != torch.float32)
-        network = torch.compile(module) if self.overrides.get("compile") else module
+        # Compiled anew for every size: dynamic shapes are slower, and fail in some networks.
+        compiled = self.overrides.get("compile")
+        network = torch.compile(module, dynamic=False) if compiled else module
         optimizer = torch.optim.SGD(module.parameters(), lr=0.0, momentum=0.9)
         labels = torch.arange(self.batch, device=device)
 
