@@ -119,9 +119,9 @@ def _day(day: date) -> str:
 
 
 class Plot(Evidence):
-    """`{plot} FILE`: the figure of docs/benchmarks/FILE.json."""
+    """`{plot} FILE`: the figure of docs/benchmarks/FILE.json, or FILE_figure of several."""
 
-    option_spec: ClassVar = {"alt": directives.unchanged}
+    option_spec: ClassVar = {"alt": directives.unchanged, "figure": directives.unchanged}
 
     def run(self) -> list[nodes.Node]:
         (name,) = self.names()
@@ -130,6 +130,8 @@ class Plot(Evidence):
         path.parent.mkdir(parents=True, exist_ok=True)
         plots.draw(report, path)
         self.env.note_dependency(str(BENCHMARKS / f"{name}.json"))
+        if figure := self.options.get("figure"):
+            path = path.with_stem(f"{name}_{figure}")
         place = os.path.relpath(path, (ROOT / self.env.docname).parent)
         return [nodes.image("", uri=place, alt=self.options["alt"])]
 
