@@ -13,7 +13,7 @@ from typing import Any
 from zoo.benchmark.report import Case, CaseReport, Results, progress, threads
 from zoo.benchmark.settings import BackendSettings
 
-SLOW = 60.0  # s; a computation that takes longer is timed once
+SLOW = 10.0  # s; a computation that takes longer is timed once
 MEASURED = ("ms", "rounds_ms", "calls", "temporary_bytes", "memory_method", "reason")
 
 Run = Callable[[int], list[float]]  # from a number of calls to times, of which the mean counts
