@@ -149,7 +149,7 @@ def plot_claims(result: Mapping[str, Any], path: Path) -> None:
 
 def plot_times(result: Mapping[str, Any], path: Path) -> None:
     """Draws accuracy against the time of a training step, of the rows that were timed."""
-    rows = {row["row"]: row for row in result["rows"] if row.get("ms") and row["accuracy"]}
+    rows = {row["row"]: row for row in _of_several_seeds(result) if row.get("ms")}
     if not rows:
         return
     figure = new_figure(8.6, 6, f"Accuracy and time, {place(result)}")
@@ -166,7 +166,7 @@ def plot_times(result: Mapping[str, Any], path: Path) -> None:
 
 def plot_data_sizes(result: Mapping[str, Any], path: Path) -> None:
     """Draws accuracy against the number of training images, of rows that differ in it."""
-    rows = [row for row in result["rows"] if row["kind"] == "row" and row["accuracy"]]
+    rows = _of_several_seeds(result)
     tables = {row["table"] for row in rows if row["train_images"]}
     lines: dict[str, dict[float, Any]] = {}
     for row in rows:
@@ -189,6 +189,10 @@ def plot_data_sizes(result: Mapping[str, Any], path: Path) -> None:
     axis.legend(frameon=False)
     open_frame(axis)
     save_figure(figure, path)
+
+
+def _of_several_seeds(result: Mapping[str, Any]) -> list[Any]:
+    return [row for row in result["rows"] if row.get("accuracy_sd") is not None]
 
 
 def _scale(axis: Axes, rows: list[dict[str, Any]], one_depth: bool) -> None:

@@ -160,16 +160,17 @@ def test_claims_of_an_experiment(drawn):
 
 
 def test_rows_of_an_experiment(drawn):
-    def row(name, images, accuracy, ms=None):
+    def row(name, images, accuracy, ms=None, sd: float | None = 0.5):
         line = {"kind": "row", "table": "Data size", "row": name, "train_images": images}
-        return {**line, "accuracy": accuracy, "accuracy_sd": 0.5, "ms": ms}
+        return {**line, "accuracy": accuracy, "accuracy_sd": sd, "ms": ms}
 
     rows = [
         row("lambda", None, 90.0, 12.0),
         row("lambda, 60 images", 60, 70.0),
         row("convolution", None, 88.0, 6.0),
         row("convolution, 60 images", 60, 72.0),
-        row("not run", 6, None),
+        row("not run", 6, None, sd=None),
+        row("one seed", 6, 60.0, 9.0, sd=None),
         {**row("other", None, 50.0), "table": "Table 3"},
     ]
     figures = drawn(report([], benchmark="experiment", rows=rows))
