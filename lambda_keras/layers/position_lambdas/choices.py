@@ -22,10 +22,12 @@ LIBRARY = {"xla": False, "training": False, "positions": _at_least(101), "scope"
 TENSORFLOW = {"xla": False, "training": True, "backend": "tensorflow", "axes": 2}
 TILES = {"tiles": True}
 SEQUENCE = {"axes": 1}
-STRIDED = {"axes": 2, "strides": _at_least(2), "xla": False, "positions": _up_to(784)}
+STRIDED = {"axes": 2, "strides": _at_least(2), "xla": False, "training": True}
 SMALL = {"axes": 2, "batch": _up_to(32), "positions": _at_least(101)}
 WIDE = {"scope": _at_least(12), "value_dim": _at_least(64), "backend": "tensorflow", "axes": 2}
-NARROW = {"axes": 2, "positions": (101, 256), "value_dim": _up_to(8), "strides": 1, "xla": False}
+# Products of queries and embeddings grow with the heads, lambdas with the depth of values.
+FOR_LAMBDAS, FOR_QUERIES = {"values_to_heads": _up_to(4.99)}, {"values_to_heads": _at_least(5)}
+NARROW = {**FOR_LAMBDAS, "axes": 2, "positions": (101, 256), "strides": 1, "xla": False}
 
 # Implementations and the cases that they are for, by the names in `fastest`: values, or ranges of
 # numbers. The first row counts that suits a case and whose implementation is capable.
@@ -36,18 +38,19 @@ CHOICES = {
         # Small scopes in inference, where convolutions come from a library.
         ("depthwise_conv", {**LIBRARY, "value_dim": _up_to(32)}),
         ("conv", LIBRARY),
-        # Lambdas of narrow values are less memory than products of queries and embeddings.
+        ("toeplitz_conv", {**NARROW, **TENSORFLOW, "scope": _up_to(11)}),
         ("dense_matmul", {**NARROW, "backend": "tensorflow"}),
         # Dense embeddings are the least work on small grids, for wide values on larger ones.
         ("query_first", {"positions": _up_to(256)}),
         ("query_first", {**WIDE, "training": False, "positions": _up_to(400)}),
-        # Transforms save the least where queries are strided.
-        ("query_first", {**STRIDED, "training": True}),
-        ("conv", {**STRIDED, "training": False, "backend": "tensorflow"}),
+        ("query_first", {**WIDE, **STRIDED, "positions": _up_to(400)}),
+        ("query_first", {**STRIDED, **FOR_QUERIES, **TILES, "scope": _up_to(11)}),
         ("query_first", {**SEQUENCE, **TILES}),
         ("query_first", {**SEQUENCE, "training": True, "positions": _up_to(1024)}),
         # Gradients of large convolutions take longer than dense embeddings.
-        ("query_first", {**TENSORFLOW, **TILES, "scope": _up_to(11)}),
+        ("depthwise_conv", {**TENSORFLOW, **FOR_LAMBDAS, "scope": _up_to(4)}),
+        ("query_first", {**TENSORFLOW, **FOR_QUERIES, **TILES, "scope": _up_to(11)}),
+        ("toeplitz_conv", {**TENSORFLOW, **FOR_LAMBDAS, "causal": True}),
         ("query_first", {**TENSORFLOW, **TILES, "causal": True}),
         ("query_first", {**TENSORFLOW, "causal": True, "positions": _up_to(1024)}),
         ("fourier", {"axes": _at_least(2)}),
@@ -89,7 +92,9 @@ CHOICES = {
 }
 
 
-def fastest(grid, scope, value_dim: int, training: bool, batch=None, strides=1, **needs) -> str:
+def fastest(
+    grid, scope, value_dim: int, training: bool, batch=None, strides=1, num_heads=4, **needs
+) -> str:
     """The implementation that `"auto"` takes: the first row of `CHOICES` that suits.
 
     Args:
@@ -100,6 +105,7 @@ def fastest(grid, scope, value_dim: int, training: bool, batch=None, strides=1, 
         training: Whether a backward pass may follow.
         batch: Number of examples; `None` where unknown, which counts as many.
         strides: Of queries that are on every so many positions of an axis only.
+        num_heads: Queries of each position that a lambda is applied to.
         **needs: `causal` and `intra_depth` of the layer, and `own_pairs`, if there are masks or
             relations of each example's own.
 
@@ -113,6 +119,7 @@ def fastest(grid, scope, value_dim: int, training: bool, batch=None, strides=1, 
         "batch": batch or math.inf,
         "scope": max(scope or [math.inf]),
         "value_dim": value_dim,
+        "values_to_heads": value_dim / num_heads,
         "training": training,
         "strides": strides,
         "tiles": scope is not None and dense_tiles(grid, scope, strides) is not None,

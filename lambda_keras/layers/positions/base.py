@@ -91,6 +91,7 @@ class Positions(ABC):
             bool(pairs.training),
             values.shape[0],
             pairs.strides,
+            layer.num_heads // layer.groups,
             causal=layer.causal,
             intra_depth=layer.intra_depth,
             own_pairs=of_examples(pairs.mask, pairs.relations),

@@ -28,7 +28,13 @@ CPU = [
     ((56, 56), (13, 13), 64, 1, False, False, "fourier", "fourier"),
     ((56, 56), (11, 11), 64, 1, False, True, "fourier", "query_first"),
     ((56, 56), (13, 13), 64, 1, False, True, "fourier", "fourier"),
-    ((160, 160), (7, 7), 16, 1, False, True, "fourier", "query_first"),
+    ((160, 160), (7, 7), 20, 1, False, True, "fourier", "query_first"),
+    # Narrow values: products of queries and embeddings take 1.2 to 13 times as long.
+    ((160, 160), (7, 7), 19, 1, False, True, "fourier", "fourier"),
+    ((14, 14), (11, 11), 19, 1, False, True, "query_first", "toeplitz_conv"),
+    ((28, 28), (3, 3), 19, 1, False, True, "fourier", "depthwise_conv"),
+    ((28, 28), (3, 3), 20, 1, False, True, "fourier", "query_first"),
+    ((28, 28), (23, 23), 8, 1, True, True, "conv", "toeplitz_conv"),
     ((8, 28, 28), (7, 7, 7), 32, 1, False, False, "fourier", "conv"),
     ((8, 28, 28), (7, 7, 7), 32, 1, False, True, "fourier", "fourier"),
     ((28, 28), (23, 23), 32, 1, False, False, "fourier", "fourier"),
@@ -79,15 +85,15 @@ def test_choices_on_cpus(
         ("tensorflow", 16, 8, True, 1, "dense_matmul"),
         ("tensorflow", 10, 8, True, 1, "query_first"),
         ("tensorflow", 17, 8, True, 1, "fourier"),
-        ("tensorflow", 14, 9, True, 1, "query_first"),
+        ("tensorflow", 14, 19, True, 1, "dense_matmul"),
+        ("tensorflow", 14, 20, True, 1, "query_first"),
         ("tensorflow", 14, 8, True, 2, "query_first"),
         ("torch", 14, 8, True, 1, "query_first"),
-        # At 28x28, in the time of transforms: in training products take 0.7, in inference
-        # convolutions 0.6 to 0.9.
-        ("tensorflow", 28, 32, True, 1, "fourier"),
-        ("tensorflow", 28, 32, True, 2, "query_first"),
-        ("tensorflow", 28, 32, False, 2, "conv"),
-        ("tensorflow", 29, 32, True, 2, "fourier"),
+        # Strided queries, in the time of transforms: products take 0.8 at 20x20, 1.4 at 28x28.
+        ("tensorflow", 20, 64, True, 2, "query_first"),
+        ("tensorflow", 28, 64, True, 2, "fourier"),
+        ("tensorflow", 28, 64, False, 2, "fourier"),
+        ("torch", 28, 64, True, 2, "fourier"),
     ],
 )
 def test_wide_and_narrow_values_and_strided_queries_on_cpus(
@@ -99,6 +105,19 @@ def test_wide_and_narrow_values_and_strided_queries_on_cpus(
     with compiling_for("cpu"):
         sizes = (size, size), (23, 23), value_dim
         assert fastest(*sizes, training, None, strides, **needs) == chosen
+
+
+def test_heads_decide_between_queries_and_lambdas_on_cpus(monkeypatch):
+    """Small scopes: products with queries grow with their number, lambdas do not."""
+    monkeypatch.setattr(keras.backend, "backend", lambda: "tensorflow")
+    monkeypatch.setattr(choices, "inside_xla", lambda: False)
+    sizes, needs = ((28, 28), (7, 7), 32), {"causal": False, "intra_depth": 1}
+    with compiling_for("cpu"):
+        chosen = {
+            heads: fastest(*sizes, True, None, strides, heads, **needs)
+            for heads, strides in ((1, 1), (4, 2), (8, 1))
+        }
+    assert chosen == {1: "query_first", 4: "query_first", 8: "fourier"}
 
 
 # grid, scope, causal, choices on a GPU and on a TPU; in a tuple forward and training.
