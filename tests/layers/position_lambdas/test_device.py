@@ -60,24 +60,25 @@ NEEDS = {"causal": False, "intra_depth": 1, "own_pairs": False}
 @pytest.mark.parametrize(
     ("arguments", "call", "sizes", "needs"),
     [
-        ({"strides": 2}, {}, ((3, 3), 4, False, 2, 1), {}),
-        (STRIDED, {"training": True}, ((3, 3), 4, True, 2, 2), {}),
+        ({"strides": 2}, {}, ((3, 3), 4, False, 2, 1, 2), {}),
+        ({"multi_query": False}, {}, ((3, 3), 4, False, 2, 1, 1), {}),
+        (STRIDED, {"training": True}, ((3, 3), 4, True, 2, 2, 2), {}),
         (
             {"causal": True, "intra_depth": 2, "dilation_rate": 2},
             {},
-            ((5, 5), 4, False, 2, 1),
+            ((5, 5), 4, False, 2, 1, 2),
             {"causal": True, "intra_depth": 2},
         ),
         (
             {"num_heads": 4},
             {"attention_mask": np.ones((2, 24, 24), bool)},
-            (None, 2, False, 2, 1),
+            (None, 2, False, 2, 1, 4),
             {"own_pairs": True},
         ),
     ],
 )
 def test_what_is_asked_for_the_fastest(monkeypatch, arguments, call, sizes, needs):
-    """Grid, scope, value depth, training, batch and strides of the queries; needs."""
+    """Grid, scope, value depth, training, batch, strides and number of the queries; needs."""
     given = []
     monkeypatch.setattr(
         "lambda_keras.layers.position_lambdas.fastest",
@@ -85,7 +86,7 @@ def test_what_is_asked_for_the_fastest(monkeypatch, arguments, call, sizes, need
     )
     layer = LambdaLayer(**{"filters": 8, "num_heads": 2, "key_dim": 3, "scope": 3, **arguments})
     layer(np.zeros((2, 6, 4, 5), "float32"), **call)
-    assert given == [(((6, 4), *sizes), {**NEEDS, **needs})]
+    assert given == [(((6, 4), *sizes), {**NEEDS, **needs})] * layer.groups
 
 
 @pytest.mark.parametrize("jit_compile", [pytest.param(True, marks=pytest.mark.slow), False])
