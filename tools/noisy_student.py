@@ -66,12 +66,11 @@ def main(arguments: Sequence[str]) -> None:
         "settings": config.model_dump(mode="json", exclude={"folder", "output", "data_dir"}),
         "hardware": find_hardware(),
         "versions": installed(("keras", "tensorflow", "tensorflow-datasets", "numpy"), "pip"),
-        "runs": runs,
+        "rows": [*runs, *(claims := verdicts(runs))],
     }
-    report["rows"] = verdicts(runs)
     write_json(config.output, report, indent=1)
     print_table("Networks", "network", columns("seed", "accuracy", "temperature", "minutes"), runs)
-    print_table("Claims", "claim", columns(*COMPARED), report["rows"])
+    print_table("Claims", "claim", columns(*COMPARED), claims)
     print(f"\nresults: {printable(config.output)}")
 
 
@@ -102,6 +101,7 @@ def _runs(config: Config, seed: int) -> Iterator[dict[str, Any]]:
         files = ("metrics.json", "calibration/evaluation.json", "test/evaluation.json")
         metrics, fitted, tested = (json.loads((run / one).read_text("utf-8")) for one in files)
         return {
+            "kind": "run",
             "network": name,
             "seed": seed,
             "accuracy": 100 * tested["top1"],
@@ -147,7 +147,7 @@ def verdicts(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         if len(seeds) >= FEWEST:
             found = compare(*([by_name[name][seed] for seed in seeds] for name in (first, second)))
             verdict = {**found._asdict(), "verdict": found.verdict(">")}
-            lines.append({"claim": f"{first} > {second}", **verdict})
+            lines.append({"kind": "claim", "claim": f"{first} > {second}", **verdict})
     return lines
 
 
