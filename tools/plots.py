@@ -138,11 +138,16 @@ def plot_claims(result: Mapping[str, Any], path: Path) -> None:
     axis.axvline(0, color=INK, lw=0.8)
     for y, row in enumerate(claims):
         color = LOOKS["verdicts"][row["verdict"]]
-        axis.plot([row["low"], row["high"]], [y, y], color=color, lw=2)
+        axis.plot([row["low"], row["high"]], [y, y], color=color, lw=2, label=row["verdict"])
         axis.plot(row["difference"], y, "o", color=color)
     axis.set_yticks(range(len(claims)), [f"{row['table']}: {row['claim']}" for row in claims])
-    axis.invert_yaxis()
-    axis.set_xlabel("Accuracy of the first row minus the second, points, with 95 % interval")
+    axis.set_ylim(len(claims), -1)
+    axis.set_xlabel("Difference in accuracy, points, with 95 % interval")
+    lines, verdicts = axis.get_legend_handles_labels()
+    found = dict(zip(verdicts, lines, strict=True))
+    axis.legend(
+        found.values(), found, loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False
+    )
     open_frame(axis)
     save_figure(figure, path)
 
