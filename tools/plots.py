@@ -1,6 +1,7 @@
 """Figures of benchmarks: `python -m tools.plots layer.json`."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from itertools import cycle, pairwise, product
 from pathlib import Path
@@ -22,6 +23,8 @@ with needs_extra("train"):
     from matplotlib.ticker import LogLocator, NullLocator
 
 ACCURACY = "accuracy", "accuracy_sd"
+# Kinds of layers by names of rows.
+KINDS = {"convolutions": "^(convolution|squeeze)", "attention": "attention", "lambda layers": ""}
 LOOKS = yaml.safe_load(Path(__file__).with_name("plots.yaml").read_text(encoding="utf-8"))
 
 
@@ -153,19 +156,29 @@ def plot_claims(result: Mapping[str, Any], path: Path) -> None:
 
 
 def plot_times(result: Mapping[str, Any], path: Path) -> None:
-    """Draws accuracy against the time of a training step, of the rows that were timed."""
-    rows = {row["row"]: row for row in _of_several_seeds(result) if row.get("ms")}
+    """Draws the time of a training step and the accuracies of the rows that were timed."""
+    several = {row["row"]: row for row in _of_several_seeds(result)}
+    rows = [row for row in several.values() if row.get("ms") and not row["train_images"]]
     if not rows:
         return
-    figure = new_figure(8.6, 6, f"Accuracy and time, {place(result)}")
-    axis = figure.subplots()
-    for name, row in rows.items():
-        color = TRAIN if name.startswith("conv") else TEST
-        axis.errorbar(row["ms"], row["accuracy"], row["accuracy_sd"], fmt="o", color=color)
-        point = (row["ms"], row["accuracy"])
-        axis.annotate(name, point, (6, 3), textcoords="offset points", fontsize=7.5)
-    axis.set(xlabel="Training step, ms", ylabel="Accuracy, %, and deviation over seeds")
-    open_frame(axis)
+    rows.sort(key=lambda row: row["ms"])
+    titles = "Training step, ms", "Accuracy, %", "Accuracy on moved images, %"
+    title = f"Time, accuracy and deviation over seeds, {place(result)}"
+    figure = new_figure(10, 1.2 + 0.22 * len(rows), title)
+    axes = figure.subplots(1, len(titles), sharey=True)
+    for axis, key, heading in zip(axes, ("ms", "accuracy", "moved"), titles, strict=True):
+        for y, row in enumerate(rows):
+            kind = next(kind for kind, part in KINDS.items() if re.search(part, row["row"]))
+            style = {"color": LOOKS["kinds"][kind], "label": kind}
+            axis.errorbar(row[key], y, xerr=row.get(f"{key}_sd"), fmt="o", **style)
+        axis.set_title(heading, loc="left", fontsize=10.5, color=INK)
+        axis.grid(axis="y", color=PALE, lw=0.6)
+        open_frame(axis)
+    axes[0].set_xlim(0)
+    axes[0].set_yticks(range(len(rows)), [row["row"] for row in rows])
+    axes[0].set_ylim(len(rows), -1)
+    kinds = {label: line for line, label in zip(*axes[0].get_legend_handles_labels(), strict=True)}
+    figure.legend(kinds.values(), kinds, loc="outside lower center", ncols=3, frameon=False)
     save_figure(figure, path)
 
 

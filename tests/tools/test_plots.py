@@ -162,7 +162,7 @@ def test_claims_of_an_experiment(drawn):
 def test_rows_of_an_experiment(drawn):
     def row(name, images, accuracy, ms=None, sd: float | None = 0.5):
         line = {"kind": "row", "table": "Data size", "row": name, "train_images": images}
-        return {**line, "accuracy": accuracy, "accuracy_sd": sd, "ms": ms}
+        return {**line, "accuracy": accuracy, "accuracy_sd": sd, "ms": ms, "moved": accuracy}
 
     rows = [
         row("lambda", None, 90.0, 12.0),
@@ -174,10 +174,13 @@ def test_rows_of_an_experiment(drawn):
         {**row("other", None, 50.0), "table": "Table 3"},
     ]
     figures = drawn(report([], benchmark="experiment", rows=rows))
-    (times,), (sizes,) = (figures[f"a_{name}.png"].axes for name in ("times", "data"))
-    assert [one.get_text() for one in times.texts] == ["lambda", "convolution"]
-    points = [bars.lines[0].get_xydata().tolist() for bars in times.containers]
-    assert points == [[[12.0, 90.0]], [[6.0, 88.0]]]
+    times, (sizes,) = (figures[f"a_{name}.png"].axes for name in ("times", "data"))
+    assert [one.get_text() for one in times[0].get_yticklabels()] == ["convolution", "lambda"]
+    points = [[bars.lines[0].get_xydata().tolist() for bars in axis.containers] for axis in times]
+    accuracies = [[[88.0, 0]], [[90.0, 1]]]
+    assert points == [[[[6.0, 0]], [[12.0, 1]]], accuracies, accuracies]
+    (legend,) = figures["a_times.png"].legends
+    assert [one.get_text() for one in legend.texts] == ["convolutions", "lambda layers"]
     lines = {bars.get_label(): bars.lines[0].get_ydata().tolist() for bars in sizes.containers}
     assert lines == {"lambda": [70.0, 90.0], "convolution": [72.0, 88.0]}
     assert [one.get_text() for one in sizes.get_xticklabels()] == ["60", "all"]
