@@ -78,7 +78,7 @@ REFUSED = {
     "predict --run {run} {bucket}/photo.jpg": "photos: expected an image or a folder",
     "predict --run {run} {photo} --output {bucket}/a.json": "expected a path of this machine",
     "publish --run {run} {bucket}/published": "expected a folder of this machine",
-    "maps {photo} --runs {place} --output a.png": "expected a path of this machine",
+    "maps {photo} --run {run} --beside {place} --output a.png": "expected a path of this machine",
     "serve {bucket}/exports": "expected a path of this machine",
     "evaluate --run s3://bucket/run": "expected a path, or one in a bucket, gs://BUCKET/FOLDER",
     "train --data.source tfrecord --data.dir s3://bucket/records --data.classes 4": "gs://BUCKET",

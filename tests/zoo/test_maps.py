@@ -17,7 +17,8 @@ from zoo.maps import __main__ as maps
 from zoo.plots import lambda_maps as plots
 from zoo.registry import create_model
 
-LAMBDA_RUN = Path(__file__).parents[1] / "fixtures" / "classifier_run"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+LAMBDA_RUN, BOOT = FIXTURES / "classifier_run", FIXTURES / "fashion_mnist" / "00_9.png"
 fail = partial(commands.fail, maps.main)
 
 
@@ -54,7 +55,7 @@ def test_attention_maps_and_lambdas_of_two_runs_stand_in_one_picture(
     rows, draw = [], plots.plot_rows
     monkeypatch.setattr(plots, "plot_rows", lambda *given: rows.extend(given[3]) or draw(*given))
     output = tmp_path / "maps.png"
-    chosen = ["--runs", f"{runs['lambda']},{runs['global']}", "--queries", "0:0,1:1"]
+    chosen = ["--run", runs["lambda"], "--beside", runs["global"], "--queries", "0:0,1:1"]
     maps.main([photo, *chosen, "--output", str(output)])
     assert f"wrote {output}" in capsys.readouterr().out
     titles = [part.get_suptitle() for part in drawn[0].subfigs]
@@ -76,16 +77,26 @@ def test_attention_maps_and_lambdas_of_two_runs_stand_in_one_picture(
         assert len(np.unique(np.asarray(picture))) > 50
 
 
+def test_maps_of_published_weights(tmp_path):
+    output = tmp_path / "maps.png"
+    named = ["--model", "lambda_resnet14", "--weights", "fashion_mnist"]
+    maps.main([str(BOOT), *named, "--output", str(output)])
+    with Image.open(output) as picture:
+        assert len(np.unique(np.asarray(picture))) > 50
+
+
 def test_bad_input_is_one_error(runs, photo, tmp_path, monkeypatch, capsys):
     output = tmp_path / "maps.png"
 
     def error(*arguments: str) -> str:
         return fail(monkeypatch, capsys, *arguments, "--output", str(output))
 
-    looking = ["--runs", runs["lambda"]]
-    assert "expected layers of lambdas" in error(photo, "--runs", runs["none"])
+    looking = ["--run", runs["lambda"]]
+    assert "expected layers of lambdas" in error(photo, "--run", runs["none"])
     assert "expected one image" in error(photo, photo, *looking)
     assert "queries" in error(photo, *looking, "--queries", "1,2")
     assert "expected a position in the grid" in error(photo, *looking, "--queries", "99:0")
-    assert str(tmp_path / "none") in error(photo, "--runs", str(tmp_path / "none"))
+    assert str(tmp_path / "none") in error(photo, "--run", str(tmp_path / "none"))
+    other = ["--model", "lambda_resnet14", "--weights", "fashion_mnist"]
+    assert "expected equal image and map sizes" in error(photo, *other, "--beside", runs["lambda"])
     assert not output.exists()

@@ -73,7 +73,7 @@ class PlaceOptions(Settings):
         check_place(self.model)
 
 
-class ModelOptions(PlaceOptions):
+class WeightsOptions(PlaceOptions):
     """Settings --run, or --model and --weights."""
 
     of_model = frozenset({"model", "weights"})
@@ -84,9 +84,6 @@ class ModelOptions(PlaceOptions):
     weights: Weights | None = None
     """imagenet for published weights (zoo.list has more names), hf://OWNER/NAME, or a .weights.h5
     or .safetensors file."""
-    precision: Literal["float32", "mixed_bfloat16", "auto"] | None = None
-    """Keras dtype policy to compute in. auto: mixed_bfloat16 on TPUs and on CPUs with instructions
-    for it, else float32; None: that of training."""
 
     def _check_model(self) -> None:
         if self.model is None:
@@ -106,6 +103,14 @@ class ModelOptions(PlaceOptions):
                 f"expected --weights imagenet, or a file of weights for {self.model}: "
                 "without weights it knows nothing. Received: weights=None"
             )
+
+
+class ModelOptions(WeightsOptions):
+    """Settings of `WeightsOptions` and a precision."""
+
+    precision: Literal["float32", "mixed_bfloat16", "auto"] | None = None
+    """Keras dtype policy to compute in. auto: mixed_bfloat16 on TPUs and on CPUs with instructions
+    for it, else float32; None: that of training."""
 
 
 def read_labels(path: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""Draws attention maps beside lambdas: `python -m zoo.maps photo.jpg --runs RUN,RUN`."""
+"""Draws attention maps beside lambdas: `python -m zoo.maps photo.jpg --run RUN`."""
 
 from zoo.cli.main import Verb
 

@@ -1,11 +1,11 @@
-"""Attention maps beside lambdas (Figure 1): `python -m zoo.maps photo.jpg --runs RUN,RUN`."""
+"""Attention maps beside lambdas (Figure 1): `python -m zoo.maps photo.jpg --run RUN`."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from zoo.cli.settings import Settings
+from zoo.config.model_options import WeightsOptions
 from zoo.data.readable import check_readable
 from zoo.fields import LocalPath, OutputFile, named
 from zoo.inference.photos import Photos, check_replaces_none, find_photos
@@ -15,19 +15,20 @@ if TYPE_CHECKING:
     from zoo.plots.lambda_maps import Row
 
 
-class MapsConfig(Settings):
-    """Draws what the last layer of each run makes of an image, for some of its queries.
+class MapsConfig(WeightsOptions):
+    """Draws what the last layer of each network makes of an image, for some of its queries.
 
     An attention layer makes a map of weights for each query; a lambda layer a matrix, its lambda.
     The weights that a lambda layer gives to each place are drawn, too, though it never forms them.
 
-    Example:
-      python -m zoo.maps photo.jpg --runs runs/lambda,runs/global --output maps.png
+    Examples:
+      python -m zoo.maps photo.jpg --run runs/lambda --beside runs/global --output maps.png
+      python -m zoo.maps photo.png --model lambda_resnet14 --weights fashion_mnist --output maps.png
     """
 
     photos: Photos
-    runs: list[LocalPath] = Field(min_length=1)
-    """Folders of finished runs, of equal images."""
+    beside: list[LocalPath] = Field(default=[])
+    """Folders of further finished runs, of equal images, to draw below."""
     queries: list[Annotated[str, Field(pattern=r"^\d+:\d+$")]] = Field(default=[])
     """Rows and columns of queries, from 0, e.g. 1:0,6:7; none: three on the diagonal."""
     output: Annotated[OutputFile, named(".png")]
@@ -35,36 +36,34 @@ class MapsConfig(Settings):
 
 
 def run(config: MapsConfig) -> None:
-    """Loads the runs, computes the maps of each, and draws them."""
+    """Loads the networks, computes the maps of each, and draws them."""
     photos = find_photos(config.photos)
     if len(photos) != 1:
         raise ValueError(f"photos: expected one image. Received: {len(photos)}")
     check_replaces_none(config.output, photos)
     check_readable([str(photo) for photo in photos])
     from zoo.inference.lambda_maps import attention_layers, lambda_layers
+    from zoo.inference.source.kinds import choose
     from zoo.inference.source.run import Run
     from zoo.plots.lambda_maps import plot_rows
 
     runs = []
-    for folder in config.runs:
-        classifier = Run(folder).load()
+    for source in (choose(config), *map(Run, config.beside)):
+        classifier = source.load()
         layers = {**lambda_layers(classifier.model), **attention_layers(classifier.model)}
         if not layers:
-            raise ValueError(f"runs: expected layers of lambdas or attention. Received: {folder}")
+            name = classifier.name
+            raise ValueError(f"expected layers of lambdas or attention. Received: {name}")
         last = [layer.name for layer in classifier.model.layers if layer.name in layers][-1]
-        runs.append((folder, classifier, last, layers[last]))
-    sizes = {(classifier.image_size, grid) for _, classifier, _, grid in runs}
+        runs.append((classifier, last, layers[last]))
+    sizes = {(classifier.image_size, grid) for classifier, _, grid in runs}
     if len(sizes) > 1:
-        raise ValueError(f"runs: expected equal image and map sizes. Received: {sorted(sizes)}")
+        raise ValueError(f"beside: expected equal image and map sizes. Received: {sorted(sizes)}")
     ((_, grid),) = sizes
     queries: list[Any] = [tuple(map(int, query.split(":"))) for query in config.queries]
     queries = queries or [(grid[0] * i // 4, grid[1] * i // 4) for i in (1, 2, 3)]
-    rows = [
-        row
-        for _, classifier, last, _ in runs
-        for row in _rows(classifier, last, photos[0], queries)
-    ]
-    plot_rows(runs[0][1].view(photos[0]), queries, grid, rows, config.output)
+    rows = [row for network, last, _ in runs for row in _rows(network, last, photos[0], queries)]
+    plot_rows(runs[0][0].view(photos[0]), queries, grid, rows, config.output)
     print(f"wrote {config.output}")
 
 
