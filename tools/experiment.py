@@ -28,7 +28,7 @@ LEVEL, POWER = 0.05, 0.8  # of the paired t-test, and of the difference that it 
 ROTATION, SHIFT = 30, 4  # degrees and pixels, at most, of `moved` test images
 CORRUPTIONS = ("gaussian_noise", "shot_noise", "contrast", "pixelate", "jpeg_compression")
 SEVERITY, CORRUPTED = 3, 2000  # of ImageNet-C, and the test images that each corruption changes
-PREDICTED_PIXELS = 400_000  # of the test images that are predicted at once
+PREDICTED_NUMBERS = 400_000  # in the test images that are predicted at once
 TIMED_STEPS, TIMED_ROUNDS = 20, 5  # the fastest round counts
 # Settings that the time of a step depends on.
 OF_TIMES = ("network", "model", "batch_size", "image_size", "precision")
@@ -391,8 +391,7 @@ def evaluate(model: Any, tests: Mapping[str, np.ndarray], labels: np.ndarray) ->
 
     from zoo.evaluate.calibration import Scores, negative_log_likelihood
 
-    height, width = tests["accuracy"].shape[1:3]
-    size = max(1, PREDICTED_PIXELS // (height * width))
+    size = max(1, PREDICTED_NUMBERS // tests["accuracy"][0].size)
     logs = {
         name: log_softmax(model.predict(images, batch_size=size, verbose=0).astype("float64"), -1)
         for name, images in tests.items()
