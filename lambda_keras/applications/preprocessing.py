@@ -164,6 +164,17 @@ class Preprocessing:
         image = image.resize((width, height), _pillow().Resampling[self.interpolation.upper()])
         return np.asarray(_center(image, self.image_size, self.image_size), "float32")
 
+    def __str__(self) -> str:
+        """What is done, as a model card states it."""
+        shape, by = f"{self.image_size} x {self.image_size} pixels", self.interpolation
+        if self.resize == "crop":
+            resized = f"shorter side resized to {self.shorter_side} pixels"
+            return f"{resized}, {by}, antialiased; central square of {shape}"
+        if self.resize == "pad":
+            resized = f"longer side resized to {self.image_size} pixels"
+            return f"{resized}, {by}, antialiased; black borders to {shape}"
+        return f"resized to {shape}, {by}, antialiased, whatever the shape of the image"
+
     def resized(self, side, shorter, longer):
         """Pixels of a side after resizing, before crop or borders: integers, or their tensors."""
         if self.resize == "crop":
@@ -194,8 +205,11 @@ def preprocessing_of(architecture: str, image_size: int, weights: str = IMAGENET
     check(is_size, "image_size to be a positive integer", image_size=image_size)
     row = NETWORKS.get(architecture)
     published = row and (row.published(weights) or row.published(IMAGENET))
-    fraction = published.crop_fraction if published else None
-    return Preprocessing(image_size, fraction or image_size / (image_size + CROP_PADDING))
+    paper = image_size / (image_size + CROP_PADDING)
+    if not published:
+        return Preprocessing(image_size, paper)
+    crop = published.crop_fraction or paper
+    return Preprocessing(image_size, crop, published.interpolation, resize=published.resize)
 
 
 @cache

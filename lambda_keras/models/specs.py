@@ -117,14 +117,15 @@ class PublishedWeights:
     repository: str  # owner and name on the Hub, the `https://` address of a file, or a package
     top1: float  # top-1 accuracy on `data` in percent, published by the authors of the weights
     image_size: int  # height and width, in pixels, of the images that they were evaluated on
-    # Part of the shorter side of an image that the center crop shows, resized by bicubic
-    # interpolation; None for all but 32 pixels, as for the paper's networks.
+    # Of `Preprocessing`; None shows all but 32 pixels, as for the paper's networks.
     crop_fraction: float | None = None
     filename: str = "model.safetensors"
     revision: str = "main"
     checksum: str | None = None  # SHA-256 or MD5 of the file, or the one that the Hub records
     license: str = "Apache-2.0"
     data: str = "ImageNet"
+    interpolation: str = "bicubic"
+    resize: str = "crop"
 
     @property
     def is_packaged(self) -> bool:
@@ -357,7 +358,7 @@ ROWS = (
     ), 855_544, 0.064, 32, weights={FASHION_MNIST: PublishedWeights(
         "lambda_keras.weights", 94.35, 28, 1.0, "lambda_resnet14_fashion_mnist.safetensors",
         checksum="25e708499763003dd5bbe5abbc1853125e86de561fd0869d6c7619688f79c84d",
-        data="Fashion-MNIST")}),
+        data="Fashion-MNIST", interpolation="bilinear", resize="squash")}),
     _family("lambda_resnet{}", 50, 18_963_272, 4.18, 160, top1=79.2),
     _family("lambda_resnet{}", 101, 36_866_920, 11.285, 192, top1=81.9),
     _family("lambda_resnet{}", 152, 51_404_696, 29.632, 256, top1=83.8),

@@ -60,7 +60,15 @@ def test_file_card_and_row_agree(row, name):
     assert f"`{checksum}`" in card
     first, *_ = re.search(r"Test accuracy \| (.*) % of", card)[1].split(" (seed")
     assert published.top1 == float(first)
-    for text in (f'weights="{name}"', published.license, "licen", "zoo.train", "seed 0"):
+    seen = str(preprocessing_of(row.name, published.image_size, name))
+    for text in (
+        f"| {seen} |",
+        f'weights="{name}"',
+        published.license,
+        "licen",
+        "zoo.train",
+        "seed 0",
+    ):
         assert text in card
 
 
@@ -112,5 +120,13 @@ def test_names_of_weights():
         find_published(NAME, f"{WEIGHTS}-x")
     with pytest.raises(ValueError, match=r"predictions of shape \(images, 10\)"):
         decode_predictions(np.zeros((2, 1000)), 1, WEIGHTS)
-    assert preprocessing_of(NAME, 28, WEIGHTS).crop_fraction == 1
     assert preprocessing_of(NAME, 28).crop_fraction == 28 / 60
+
+
+@pytest.mark.one_backend
+def test_preprocessing_is_the_whole_image_as_in_training():
+    photo = np.zeros((28, 84, 3), "uint8")
+    photo[:, :28] = 255
+    image = preprocessing_of(NAME, 28, WEIGHTS)(photo)
+    assert image.shape == (28, 28, 3)
+    np.testing.assert_array_equal(image[:, [4, 14]], np.tile([[[255], [0]]], (28, 1, 3)))

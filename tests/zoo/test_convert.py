@@ -75,7 +75,7 @@ def test_packaged_weights(tmp_path):
     run("lambda_resnet14", "fashion_mnist", output)
     text = output.with_name("clothes.md").read_text("utf-8")
     assert "| Source | `fashion_mnist`, lambda_keras/weights/lambda_resnet14_fashion_mnist" in text
-    assert "| Images | RGB, 28 x 28 pixels |\n| Crop | 1 of the shorter side" in text
+    assert "| Images | RGB, 28 x 28 pixels |\n| Preprocessing | resized to 28 x 28 pixels, bilinear" in text
     assert "LambdaResNet14(classes=10, weights='clothes.weights.h5')" in text
     source = applications.LambdaResNet14(weights="fashion_mnist")
     converted = applications.LambdaResNet14(classes=10, weights=output)
@@ -135,7 +135,8 @@ def test_published_weights(tmp_path, monkeypatch):
             f"| SHA-256 of the source | `{sha256(path)}` |",
             "| License | Apache-2.0 |",
             "| Images | RGB, 256 x 256 pixels |",
-            "| Crop | 0.94 of the shorter side, from the centre, then bicubic |",
+            "| Preprocessing | shorter side resized to 272 pixels, bicubic, antialiased; central "
+            "square of 256 x 256 pixels |",
         ):
             assert expected in text.splitlines()
     run("lambda_resnet26t", "hf://me/mine", output, "--overwrite", "true")

@@ -31,7 +31,7 @@ class ConvertConfig(Settings):
     Sources: imagenet (published weights), hf://owner/repo (a repository of the Hugging Face hub),
     or a path: .safetensors, .weights.h5, or a checkpoint of PyTorch (.pth, .pt, .bin, .tar), for
     which PyTorch must be installed. Checkpoints are those of timm, torchvision or lambda.pytorch,
-    recognised by the names in them. Code in a checkpoint is not run.
+    recognized by the names in them. Code in a checkpoint is not run.
 
     Example: python -m zoo.convert --model lambda_resnet26t --weights imagenet
     --output lambda_resnet26t.weights.h5
@@ -142,14 +142,13 @@ def _fields(row: "Network", weights: str, source: Path, output: Path) -> dict[st
     mean, std = (
         ", ".join(f"{number:.3f}" for number in values) for values in (view.mean, view.std)
     )
-    crop = f"{view.crop_fraction:.3g} of the shorter side, from the centre, then bicubic"
     return {
         "Source": origin,
         "SHA-256 of the source": f"`{sha256(source)}`",
         f"SHA-256 of `{output.name}`": f"`{sha256(output)}`",
         "License": published.license if published else "that of the source",
         "Images": f"RGB, {size} x {size} pixels",
-        "Crop": crop if published else "as at the source",
+        "Preprocessing": str(view) if published else "as at the source",
         "Mean": f"{mean}, of values in [0, 1]; `preprocess_input` applies it",
         "Standard deviation": std,
     }

@@ -19,7 +19,7 @@ MEAN = -1  # mean over heads, in place of the index of a head
 HELP_MAPS = (
     "At each position of its grid, a lambda layer makes its output from the values of all "
     "positions. **Click on the picture** to choose the position, and see with which weights: red "
-    "adds a value, blue subtracts it, grey leaves it out. The content map weighs a place by what "
+    "adds a value, blue subtracts it, gray leaves it out. The content map weighs a place by what "
     "is there, the position map by where it lies as seen from the chosen position."
 )
 RESIZED = {"crop": "resized and cropped", "pad": "resized and padded", "squash": "resized"}

@@ -134,15 +134,8 @@ class Classifier:
     def card(self, normalizes: str) -> dict[str, str]:
         """Returns card fields about inputs, classes and size; `normalizes` names a step."""
         seen, size = self.preprocessing, self.image_size
-        shape, by = f"{size} x {size} pixels", f"{seen.interpolation}, antialiased"
-        way = {
-            "crop": f"shorter side resized to {seen.shorter_side} pixels, {by}; central square of "
-            f"{shape}",
-            "pad": f"longer side resized to {size} pixels, {by}; black borders to {shape}",
-            "squash": f"resized to {shape}, {by}, whatever the shape of the image",
-        }
         return {
-            "Preprocessing": way[seen.resize],
+            "Preprocessing": str(seen),
             "Images": f"RGB in [0, 255], {size} x {size} pixels; {normalizes} normalizes them, by "
             f"the means {seen.mean} and deviations {seen.std} of [0, 1]",
             "Classes": f"{len(self.class_names):,}, in the order of {LABELS}",
