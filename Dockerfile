@@ -9,7 +9,7 @@ COPY lambda_keras lambda_keras
 COPY zoo zoo
 COPY tpu_configs tpu_configs
 # The lock says which versions; "export" has the packages of zoo.client.
-RUN uv pip install --system --no-cache --constraint requirements/tensorflow.lock '.[demo,export]'
+RUN uv pip install --system --no-cache --constraint requirements/tensorflow.lock '.[demo,export,serve]'
 ENTRYPOINT ["lambda-keras"]
 CMD ["--help"]
 

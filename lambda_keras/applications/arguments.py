@@ -151,8 +151,9 @@ Call arguments:
 
 Returns:
     A functional `keras.Model` whose layers `"c2"`, `"c3"`, `"c4"` and `"c5"` are the features at
-    strides 4, 8, 16 and 32. Its output has shape `(batch, classes)`, or without classifier
-    `(batch, channels)` if pooled and `(batch, height / 32, width / 32, channels)` if not.
+    strides 4, 8, 16 and 32 (LambdaResNet14: 1, 2, 4 and 8). Its output has shape
+    `(batch, classes)`, or without classifier `(batch, channels)` if pooled and
+    `(batch, height / stride, width / stride, channels)` if not.
 
 Raises:
     ValueError: If an argument is out of its range, or the weights do not fit.

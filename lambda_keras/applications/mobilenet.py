@@ -43,7 +43,8 @@ def LambdaMobileNetV2(
     3,236,824 parameters, 0.577 GFLOPs for an image of 224x224.
 
     The 10th and the 16th of the 17 inverted bottlenecks have a lambda layer (5x5 scope, k = 32) in
-    place of the depthwise convolution, and do not expand.
+    place of the depthwise convolution; their first pointwise convolution keeps the number of
+    channels. `expand_lambda=False` leaves it out.
     """
     return build("lambda_mobilenet_v2", **locals())
 

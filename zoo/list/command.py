@@ -24,7 +24,8 @@ class ListConfig(Settings):
     """Lists the models: parameters, operations, published accuracy, weights.
 
     Operations are those of one image of the size in the table, by the paper's conventions (see
-    python -m zoo.flops). Top-1 is the published accuracy on ImageNet; nothing was trained here.
+    python -m zoo.flops). Top-1 is the accuracy on ImageNet that was published for the
+    network, which may differ from that of its weights; none was trained here.
     """
 
     patterns: CliPositionalArg[list[str]] = Field(default=["*"])

@@ -49,7 +49,7 @@ class LinearAttention(AttentionLayer):
               head.
             * `"relu"`: `relu(r^-1/2 w x) + epsilon` (generalized attention of Performers).
 
-            The rows of w are `r = num_features` random directions.
+            The rows of w are `r = num_features` random directions. Defaults to `"softmax"`.
         num_features: Int, number r of random features. Defaults to `256`.
         epsilon: Float of at least 0, which keeps denominators away from 0: added to the features
             of `"favor"` (`1e-6`) and `"relu"` (`1e-3`), and to the denominator of `"elu"` (`1e-6`).
