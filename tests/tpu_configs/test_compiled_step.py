@@ -25,6 +25,7 @@ CLASSIFIERS = {
     "A3": ("lambda_resnet50_rsb_a3", SHALLOW),
     "pseudo-labels": ("lambda_resnet50_i128_350ep_pseudo_labels", SHALLOW),
     "fine-tune": ("fine_tune", None),
+    "frozen": ("lambda_resnet26t_fine_tune", None),
 }
 DETECTORS = {"detection": "lambda_resnet14_shapes"}
 CASES = [
