@@ -17,7 +17,7 @@ ALONE = "with weights alone: runs and published networks have their own. Receive
 CLASSES = "class_names: expected the names of two or more classes. Received: "
 SIZE = "image_size: expected an integer from 8 to 2048. Received: "
 
-# Source, part of the message; both functions refuse it.
+# Source, part of the message.
 SOURCES = [
     (None, f"{PLACE}None"),
     (b"x", f"{PLACE}b'x'"),
@@ -59,6 +59,7 @@ EVALUATIONS = [
     ({"data": [("dir", "a")]}, "data: expected a dictionary of settings. Received: [('dir', 'a')]"),
     ({"data": {"dir": 5}}, "data.dir: Input should be a valid string. Received: 5"),
     ({"weights": "hf://../x"}, ADDRESS),
+    ({"source": "", "weights": None}, f"{PLACE}''"),
     ({"weights": "nope.h5"}, "existing file. Received: 'nope.h5'"),
     ({"image_size": 0}, "image_size: Input should be greater than or equal to 8. Received: 0"),
     ({"averaged": "x"}, "averaged: expected True or False. Received: 'x'"),
@@ -102,10 +103,9 @@ def named(value):
     return re.sub(r" at 0x\w+", "", str(value))[-60:]
 
 
-@pytest.mark.parametrize("function", [load_classifier, evaluate])
 @pytest.mark.parametrize(("source", "part"), SOURCES, ids=named)
-def test_sources(function, source, part):
-    refuse(part, function, source)
+def test_sources(source, part):
+    refuse(part, load_classifier, source)
 
 
 @pytest.mark.parametrize(("changes", "part"), CLASSIFIERS, ids=named)

@@ -27,24 +27,25 @@ def here(tmp_path, monkeypatch) -> Path:
     Path("data/dataset.json").write_text(
         json.dumps({"categories": {"1": "disc"}, "train": part, "val": part})
     )
-    ids = {"negative": "-1", "huge": "1000000000000"}
-    for name in ("boxes", "empty", "garbage", *ids):
+    for name in ("boxes", "empty", "garbage", "negative"):
         Path(name).mkdir()
-        dataset = {"categories": {ids.get(name, "1"): "disc"}, "train": part, "val": part}
+        number = "-1" if name == "negative" else "1"
+        dataset = {"categories": {number: "disc"}, "train": part, "val": part}
         Path(name, "dataset.json").write_text(json.dumps({**dataset, "masks": name != "boxes"}))
     for name, content in (("empty", b""), ("garbage", b"garbage " * 99)):
         for shard in ("train", "val"):
             Path(name, f"{shard}-0.tfrecord").write_bytes(content)
-    for name in ("unfinished", "damaged", "untested", *ids):
-        Path(name).mkdir(exist_ok=True)
+    for name in ("unfinished", "damaged", "untested", "huge"):
+        Path(name).mkdir()
         settings = DetectionConfig(output_dir=Path(name)).to_yaml()
         Path(name, "config.yaml").write_text(settings)
     Path("damaged/metrics.json").write_text("{}")
-    for name in ("untested", *ids):
-        metrics = {"categories": {ids.get(name, "1"): "disc"}, "test": {}}
-        metrics |= {"test_images": 1, "training_images": 1}
-        if name in ids:
-            metrics["test"] = {"box": {"AP": None}}
+    counts = {"test_images": 1, "training_images": 1}
+    for name, number, test in (
+        ("untested", "1", {}),
+        ("huge", "1000000000000", {"box": {"AP": None}}),
+    ):
+        metrics = {"categories": {number: "disc"}, "test": test, **counts}
         Path(name, "metrics.json").write_text(json.dumps(metrics))
     return tmp_path
 
@@ -69,7 +70,6 @@ def here(tmp_path, monkeypatch) -> Path:
         ("train --data.dir data --model.heads rpn_head={filters:3}", "Allowed: num_convs"),
         ("train --data.dir boxes --model.heads include_mask=true", "the data have boxes alone"),
         ("train --data.dir negative", "expected an intact dataset.json"),
-        ("train --data.dir huge", "expected an intact dataset.json"),
         (
             "train --data.dir empty",
             "the 1 train images of empty/dataset.json. Received: 0",
@@ -83,9 +83,7 @@ def here(tmp_path, monkeypatch) -> Path:
         ("evaluate --run damaged --data.dir data", "expected the metrics.json of a detector"),
         ("export --run damaged", "expected the metrics.json of a detector"),
         ("export --run untested", "metrics.json (test.box: Field required"),
-        ("export --run negative", "metrics.json (categories.-1.[key]: Input should be greater"),
         ("export --run huge", "metrics.json (categories.1000000000000.[key]: Input should be less"),
-        ("evaluate --run negative --data.dir data", "expected the metrics.json of a detector"),
         ("predict --run damaged nothing.jpg", "photos: expected an image or a folder"),
         ("predict --run damaged text.jpg", "unreadable image files: text.jpg"),
         ("predict --run damaged a.jpg --output a.gif", "expected a file named .png or .json"),
