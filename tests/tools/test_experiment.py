@@ -77,13 +77,7 @@ def test_only_what_is_missing_is_trained(trained, tmp_path):
     assert trained == [("CCCC", None, 1)]
     trained.clear()
     changed = {**TINY, "rows": {**TINY["rows"], "few": {**ROW, "train_images": 5}}}
-    run(
-        Experiment(
-            **changed,
-        ),
-        output,
-        data,
-    )
+    run(Experiment(**changed), output, data)
     assert trained == [("CCCC", 5, seed) for seed in range(3)]
     run(Experiment(**changed), output, data, timed=True)
     # A step takes the same time for any number of training images.
