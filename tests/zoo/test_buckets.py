@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from zoo.files import atomic_write, expand, local_copy, location, next_version, remove
+from zoo.files import atomic_write, expand, location, next_version, remove
 
 DATA = np.random.default_rng(0).bytes(300_000)
 
@@ -45,29 +45,6 @@ def test_listing_of_many_pages(bucket, bucket_server, monkeypatch):
     # Two listings, of four pages each, and no request for each file.
     assert asked.count("list shards/") == 9
     assert len(asked) == 13
-
-
-FAULTS = {
-    "429": (429, "read"),
-    "503 of a download": (503, "read"),
-    "a download that breaks off": ("break", "read"),
-    "503 of an upload": (503, "upload"),
-    "an upload that ends early": ("break", "upload"),
-}
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_client_tries_again(name, bucket, bucket_server, tmp_path):
-    kind, operation = FAULTS[name]
-    fault = bucket_server.fail(kind, f"{operation} {bucket[5:]}/a")
-    with atomic_write(location(f"{bucket}/a")) as path:
-        path.write_bytes(DATA)
-    with local_copy(location(f"{bucket}/a")) as path:
-        assert path.read_bytes() == DATA
-    assert fault.met >= 2
-    if isinstance(kind, int):  # the fault is the answer, not a broken connection
-        statuses = [one.status for one in bucket_server.requests if one.place == f"{bucket[5:]}/a"]
-        assert kind in statuses
 
 
 def test_upload_that_breaks_off_leaves_the_old_object(bucket, bucket_server):

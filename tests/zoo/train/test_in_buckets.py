@@ -238,10 +238,11 @@ def test_faults_change_nothing(server, starter, tmp_path):
     code, output = starter.run(RECORDS, "gs://bucket/records_run")
     assert code == 0, output
     faults = [server.fail(kind, place) for kind, place in FAULTS]
-    faults += [server.fail("slow", "read bucket/records/train-3", seconds=1)]
+    server.fail("slow", "read bucket/records/train-3", seconds=1)
     code, output = starter.run(RECORDS, "gs://bucket/faults")
     assert code == 0, output
-    assert [fault.pattern for fault in faults if not fault.met] == []
+    # Each request failed, and came again.
+    assert [fault.pattern for fault in faults if fault.met < 2] == []
     assert_same(server, "records_run", "faults", tmp_path)
 
 
