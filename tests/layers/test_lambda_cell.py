@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from support.arrays import assert_near, to_numpy
 
 from lambda_keras.applications import count_flops
 from lambda_keras.layers import LambdaCell, LambdaLayer
@@ -50,7 +51,7 @@ def in_steps(cell, x, recurrent=False, **arguments):
     x = x.reshape(len(x), -1, x.shape[-1])
     if recurrent:
         outputs = keras.layers.RNN(cell, return_sequences=True, **arguments)(x)
-        return ops.convert_to_numpy(ops.cast(outputs, "float32"))
+        return to_numpy(outputs)
     cell.build((None, x.shape[-1]))
     states, outputs = cell.get_initial_state(len(x)), []
     for position in range(x.shape[1]):
@@ -60,13 +61,7 @@ def in_steps(cell, x, recurrent=False, **arguments):
 
 
 def whole(layer, x):
-    outputs = ops.convert_to_numpy(ops.cast(layer(x, training=False), "float32"))
-    return outputs.reshape(len(x), -1, layer.filters)
-
-
-def assert_near(received, expected, tolerance=1e-5):
-    assert received.shape == expected.shape
-    assert np.abs(received - expected).max() <= tolerance * np.abs(expected).max()
+    return to_numpy(layer(x, training=False)).reshape(len(x), -1, layer.filters)
 
 
 def test_float32_under_a_policy_of_half_precision():

@@ -1,8 +1,7 @@
 """The lambda layer against another implementation on equal weights: lambda-networks (PyPI)."""
 
-import keras
-import numpy as np
 import pytest
+from support.arrays import assert_near, normal, to_numpy
 
 from lambda_keras.layers import LambdaLayer, position_lambdas
 
@@ -52,7 +51,7 @@ def test_equal_outputs_on_equal_weights(implementation, scope, intra_depth):
         scope=scope,
         implementation=implementation,
     )
-    x = np.random.default_rng(0).normal(size=(2, SIZE, SIZE, DEPTH)).astype("float32")
+    x = normal(2, SIZE, SIZE, DEPTH)
     ours.build(x.shape)
     ours.query_kernel.assign(pointwise(theirs.to_q.weight, 1))
     ours.key_kernel.assign(pointwise(theirs.to_k.weight, intra_depth))
@@ -60,5 +59,4 @@ def test_equal_outputs_on_equal_weights(implementation, scope, intra_depth):
     ours.position_embeddings.assign(embeddings)
 
     expected = theirs(torch.tensor(x.transpose(0, 3, 1, 2))).detach().numpy().transpose(0, 2, 3, 1)
-    received = keras.ops.convert_to_numpy(ours(x))
-    assert np.abs(received - expected).max() <= 1e-5 * np.abs(expected).max()
+    assert_near(to_numpy(ours(x)), expected)

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from support import backends
+from support.arrays import to_numpy
 
 from lambda_keras.layers import LambdaLayer, position_lambdas
 
@@ -21,10 +22,6 @@ def layer(**arguments):
     return LambdaLayer(
         **{**sizes, "position_embedding": "relation", "num_relations": 4, **arguments}
     )
-
-
-def to_numpy(tensor):
-    return keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32"))
 
 
 def tree(rng, size):

@@ -3,15 +3,12 @@
 import numpy as np
 import pytest
 from keras import ops
+from support.arrays import normal
 
 from lambda_keras.layers import LambdaLayer, LinearAttention
 
 WITHOUT_NORMS = {"query_normalization": None, "value_normalization": None}
 DEPTH = 6
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
 def layer_with(x, weights, **arguments):

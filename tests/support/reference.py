@@ -11,6 +11,7 @@ import keras
 import numpy as np
 
 from support import backends
+from support.arrays import assert_near
 
 STEP, TOLERANCE = 1e-30, 1e-5
 
@@ -205,12 +206,6 @@ def weights_of(layer, arrays):
             place = place.setdefault(owner, {})
         place[name] = array
     return weights
-
-
-def assert_near(received, expected):
-    """Equal up to TOLERANCE relative to the largest value."""
-    assert received.shape == expected.shape
-    assert np.abs(received - expected).max() <= TOLERANCE * np.abs(expected).max()
 
 
 def assert_equals_equations(layer, inputs, equations, training=False, **call):

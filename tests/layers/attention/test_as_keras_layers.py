@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from keras.src import testing
 from support import backends
+from support.arrays import normal, to_numpy
 
 from lambda_keras.layers import (
     AugmentedConvolution,
@@ -49,14 +50,6 @@ EXAMPLE = (5, 4, 6)
 def small(name, **arguments):
     layer, own, *_ = VARIANTS[name]
     return layer(**{**({} if name == "double" else SMALL), **own, **arguments})
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
-
-
-def to_numpy(tensor):
-    return keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32"))
 
 
 @pytest.mark.slow

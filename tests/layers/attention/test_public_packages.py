@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from support.arrays import assert_near, normal
 
 from lambda_keras.layers import (
     AxialAttention,
@@ -21,7 +22,7 @@ def package(name):
 
 
 def images(depth=DEPTH):
-    return np.random.default_rng(0).normal(size=(2, SIZE, SIZE, depth)).astype("float32")
+    return normal(2, SIZE, SIZE, depth)
 
 
 def numpy_of(parameter):
@@ -32,11 +33,6 @@ def pointwise(weight):
     """A linear layer, or a 1x1 convolution, as a kernel `(depth, units)`."""
     weight = numpy_of(weight)
     return weight.reshape(weight.shape[:2]).T
-
-
-def assert_near(received, expected):
-    assert received.shape == expected.shape
-    assert np.abs(received - expected).max() <= 1e-5 * np.abs(expected).max()
 
 
 def test_global_attention_is_that_of_bottleneck_transformer():

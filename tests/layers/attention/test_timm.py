@@ -2,9 +2,9 @@
 
 import importlib
 
-import keras
 import numpy as np
 import pytest
+from support.arrays import assert_near, normal, to_numpy
 
 from lambda_keras.layers import GlobalAttention, HaloAttention
 
@@ -15,16 +15,14 @@ DEPTH, FILTERS, HEADS, SIZE = 6, 16, 2, 8
 
 
 def equal_outputs(ours, theirs, weights):
-    x = np.random.default_rng(0).normal(size=(2, SIZE, SIZE, DEPTH)).astype("float32")
+    x = normal(2, SIZE, SIZE, DEPTH)
     ours.build(x.shape)
     positions = theirs.pos_embed
     ours.set_weights(
         [*weights, positions.height_rel.detach().numpy(), positions.width_rel.detach().numpy()]
     )
     expected = theirs(torch.tensor(x.transpose(0, 3, 1, 2))).detach().numpy()
-    expected, received = expected.transpose(0, 2, 3, 1), keras.ops.convert_to_numpy(ours(x))
-    assert received.shape == expected.shape
-    assert np.abs(received - expected).max() <= 1e-5 * np.abs(expected).max()
+    assert_near(to_numpy(ours(x)), expected.transpose(0, 2, 3, 1))
 
 
 def kernel(convolution):

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from layers.attention.unpackaged import ARRAYS, FILTERS, HEADS, KEY_DIM
+from support.arrays import assert_near
 
 from lambda_keras.layers import AxialAttention, LinearAttention
 
@@ -20,11 +21,6 @@ def of(arrays, prefix):
 
 def channels_last(array):
     return array.transpose(0, 2, 3, 1)
-
-
-def assert_near(received, expected):
-    assert received.shape == expected.shape
-    assert np.abs(received - expected).max() <= 1e-5 * np.abs(expected).max()
 
 
 def set_axis(layer, module):

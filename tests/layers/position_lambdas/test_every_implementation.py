@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 from support import backends, reference
+from support.arrays import assert_near
 
 from lambda_keras.layers import LambdaLayer
 from lambda_keras.layers.position_lambdas import (
@@ -100,10 +101,6 @@ def expected_outputs(queries, values, embeddings, grid, context_grid, strides=1)
     dense = dense[queried.ravel()]
     lambdas = np.einsum("nmuk,bmvu->bnkv", dense, values, optimize=True)
     return np.einsum("bnhk,bnkv->bnhv", queries, lambdas, optimize=True)
-
-
-def assert_near(received, expected):
-    assert np.abs(received - expected).max() <= TOLERANCE * np.abs(expected).max()
 
 
 @cache

@@ -1,0 +1,18 @@
+"""Arrays that tests draw, take from tensors and compare."""
+
+import keras
+import numpy as np
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def to_numpy(tensor) -> np.ndarray:
+    return keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32"))
+
+
+def assert_near(received, expected, tolerance=1e-5):
+    """Equal up to a tolerance relative to the largest value."""
+    assert received.shape == expected.shape
+    assert np.abs(received - expected).max() <= tolerance * np.abs(expected).max()
