@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from keras.src import backend, testing
 from support import backends, networks
+from support.arrays import assert_near, normal, to_numpy
 
 from lambda_keras.layers import LambdaLayer, RelativePositionEmbedding, position_lambdas
 from lambda_keras.layers.content_lambdas import content_lambdas
@@ -35,14 +36,6 @@ VARIANTS = {
 
 def small(**arguments):
     return LambdaLayer(**{**SMALL, **arguments})
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
-
-
-def to_numpy(tensor):
-    return keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32"))
 
 
 @pytest.mark.slow
@@ -237,19 +230,35 @@ def test_shared_embeddings_are_counted_once():
     assert len(clone.weights) == len(model.weights)
 
 
-@pytest.mark.parametrize("arguments", [{}, {"scope": None}, {"causal": True, "dilation_rate": 2}])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"scope": None},
+        {"causal": True, "dilation_rate": 2},
+        {"strides": 2, "strided_queries": True, "intra_depth": 2},
+    ],
+)
 def test_shared_embeddings_equal_own_ones(arguments):
+    """Outputs, and gradients of inputs, weights and embeddings."""
     x = normal(2, 5, 4, 6)
     own, shared = small(**arguments), small(position_embedding="shared", **arguments)
-    expected = to_numpy(own(x))
-    scope = arguments.get("scope", 3)
-    table = RelativePositionEmbedding(scope=scope, key_dim=3, embeddings_regularizer="l2")
-    shared(x, position_embeddings=table(x))
-    values = {variable.path.split("/", 1)[1]: variable for variable in own.variables}
-    for variable in shared.variables:
-        variable.assign(values[variable.path.split("/", 1)[1]])
+    own.build(x.shape, x.shape)
+    shared.build(x.shape, x.shape)
+    sizes = {"scope": arguments.get("scope", 3), "intra_depth": arguments.get("intra_depth", 1)}
+    table = RelativePositionEmbedding(key_dim=3, embeddings_regularizer="l2", **sizes)
+    table.build(x.shape)
     table.embeddings.assign(own.position_embeddings)
-    np.testing.assert_array_equal(to_numpy(shared(x, position_embeddings=table(x))), expected)
+    shared.set_weights(own.get_weights()[1:])
+    # The context is given, because an argument that is differentiated comes by position.
+    cotangent = normal(*own.compute_output_shape(x.shape), seed=1)
+    expected, of_own, (embeddings, *weights) = backends.output_and_gradients(own, [x, x], cotangent)
+    received, of_shared, of_weights = backends.output_and_gradients(
+        shared, [x, x, to_numpy(table(x))], cotangent
+    )
+    expected = [expected, *of_own, embeddings, *weights]
+    for one, other in zip([received, *of_shared, *of_weights], expected, strict=True):
+        assert_near(one, other)
     (loss,) = table.losses
     squares = (to_numpy(table.embeddings) ** 2).sum()
     assert to_numpy(loss) == pytest.approx(0.01 * squares, rel=1e-5)

@@ -1,4 +1,4 @@
-"""Strided queries: the outputs of the whole layer at every s-th position, and their gradients.
+"""Strided queries where sizes are unknown, of padded sequences, counted, and in networks.
 
 `test_lambda_layer_exact.py` compares them with the reference, in training too, and
 `position_lambdas/test_every_implementation.py` each implementation.
@@ -9,95 +9,19 @@ import numpy as np
 import pytest
 from keras.src import backend
 from support import backends, networks
+from support.arrays import normal, to_numpy
 
 from lambda_keras.applications import LambdaResNet14, count_flops
-from lambda_keras.layers import LambdaLayer, RelativePositionEmbedding
-
-SMALL = {"filters": 8, "num_heads": 2, "key_dim": 3, "scope": 5}
-# name: (grid, strides, layer arguments).
-CASES = {
-    "map": ((9, 7), 2, {}),
-    "by_three": ((9, 7), 3, {"intra_depth": 2}),
-    "sequence": ((11,), 2, {"dilation_rate": 2}),
-    "video": ((3, 4, 5), 2, {"scope": (1, 3, 5)}),
-    "absolute": ((5, 4), 2, {"position_embedding": "absolute", "multi_query": False}),
-    "shared": ((9, 7), 2, {"position_embedding": "shared", "intra_depth": 2}),
-    "causal": ((9, 7), 2, {"causal": True, "multi_query": False}),
-    "no_positions": ((9, 7), 2, {"position_embedding": None}),
-}
+from lambda_keras.layers import LambdaLayer
 
 
 def pair(strides, **arguments):
     """A layer of strided queries, and one that has a query at every position."""
-    arguments = {**SMALL, **arguments}
+    arguments = {"filters": 8, "num_heads": 2, "key_dim": 3, "scope": 5, **arguments}
     return (
         LambdaLayer(strides=strides, strided_queries=True, **arguments),
         LambdaLayer(**arguments),
     )
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
-
-
-def to_numpy(tensor):
-    return keras.ops.convert_to_numpy(tensor)
-
-
-def assert_near(received, expected):
-    assert received.shape == expected.shape
-    assert np.abs(received - expected).max() <= 1e-5 * np.abs(expected).max()
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_equals_the_whole_layer_at_these_positions(name):
-    """Outputs, and gradients of inputs, weights and shared embeddings."""
-    grid, strides, arguments = CASES[name]
-    x = normal(2, *grid, 6)
-    call = {"mask": np.random.default_rng(1).random((2, *grid)) < 0.8, "training": False}
-    inputs = [x]
-    if name == "shared":
-        table = RelativePositionEmbedding(scope=5, key_dim=3, intra_depth=2)
-        inputs.append(to_numpy(table(x)))
-    layer, whole = pair(strides, **arguments)
-    if name == "shared":  # an argument that is differentiated comes by position
-        layer, whole = _Shared(layer), _Shared(whole)
-    for one in (layer, whole):
-        one.build(x.shape)
-    for one, other in zip(layer.variables, whole.variables, strict=True):
-        value = np.random.default_rng(2).uniform(0.5, 1.5, one.shape)
-        one.assign(value)
-        other.assign(value)
-    at = (slice(None), *(slice(None, None, strides) for _ in grid))
-    shape = layer.compute_output_shape(x.shape)
-    cotangent = np.zeros((*x.shape[:-1], 8), "float32")
-    cotangent[at] = normal(*shape, seed=3)
-    expected = backends.output_and_gradients(whole, inputs, cotangent, **call)
-    outputs, by_inputs, by_weights = backends.output_and_gradients(
-        layer, inputs, cotangent[at], **call
-    )
-    assert_near(outputs, expected[0][at])
-    scale = max(np.abs(gradient).max() for gradient in expected[2])
-    for received, wanted in zip(by_inputs + by_weights, expected[1] + expected[2], strict=True):
-        assert received.shape == wanted.shape
-        # Some gradients vanish; rounding is then relative to the others.
-        assert np.abs(received - wanted).max() <= 1e-5 * max(np.abs(wanted).max(), 0.1 * scale)
-
-
-class _Shared(keras.layers.Layer):
-    """A lambda layer whose shared embeddings are its second input."""
-
-    def __init__(self, layer):
-        super().__init__()
-        self.layer, self.supports_masking = layer, True
-        self.compute_output_shape = layer.compute_output_shape
-
-    def build(self, inputs_shape):
-        self.layer.build(inputs_shape)
-        self.built = True
-
-    def call(self, inputs, embeddings, mask=None, training=None):
-        return self.layer(inputs, position_embeddings=embeddings, mask=mask, training=training)
 
 
 @pytest.mark.parametrize(
