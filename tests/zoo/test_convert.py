@@ -75,7 +75,10 @@ def test_packaged_weights(tmp_path):
     run("lambda_resnet14", "fashion_mnist", output)
     text = output.with_name("clothes.md").read_text("utf-8")
     assert "| Source | `fashion_mnist`, lambda_keras/weights/lambda_resnet14_fashion_mnist" in text
-    assert "| Images | RGB, 28 x 28 pixels |\n| Preprocessing | resized to 28 x 28 pixels, bilinear" in text
+    assert (
+        "| Images | RGB, 28 x 28 pixels |\n| Preprocessing | resized to 28 x 28 pixels, bilinear"
+        in text
+    )
     assert "LambdaResNet14(classes=10, weights='clothes.weights.h5')" in text
     source = applications.LambdaResNet14(weights="fashion_mnist")
     converted = applications.LambdaResNet14(classes=10, weights=output)
