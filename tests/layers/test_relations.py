@@ -1,4 +1,7 @@
-"""Relations other than offsets, and masks of each example's own: graphs of any form."""
+"""Relations other than offsets: graphs of any form, unknown sizes, numbers out of range.
+
+`test_lambda_layer_exact.py` compares relations and masks of each example's own with the equations.
+"""
 
 import keras
 import numpy as np
@@ -8,12 +11,6 @@ from support.arrays import to_numpy
 
 from lambda_keras.layers import LambdaLayer, position_lambdas
 
-# Whether relations are of each example's own, and the implementations for that.
-CASES = [
-    (of_examples, name)
-    for of_examples in (False, True)
-    for name in position_lambdas.capable(any_pairs=True, own_pairs=of_examples)
-]
 SELF, PARENT, CHILD, SIBLING, NONE = 0, 1, 2, 3, -1
 
 
@@ -62,55 +59,6 @@ def test_kinds_of_a_tree_by_hand():
         [SIBLING, PARENT, SELF, CHILD],
         [NONE, NONE, PARENT, SELF],
     ]
-
-
-@pytest.mark.parametrize(("of_examples", "implementation"), CASES)
-def test_offsets_as_relations(of_examples, implementation):
-    """Relations that are offsets in a scope make the layer one with relative embeddings."""
-    x = np.random.default_rng(0).normal(size=(2, 6, 5)).astype("float32")
-    relative = layer(position_embedding="relative", num_relations=None, scope=3)
-    expected = to_numpy(relative(x))
-    offsets = np.arange(6) - np.arange(6)[:, None] + 1
-    relations = np.where((offsets >= 0) & (offsets < 3), offsets, NONE)
-    of_relations = layer(num_relations=3, implementation=implementation)
-    call = {"relations": np.stack([relations] * 2) if of_examples else relations}
-    of_relations.build(x.shape)
-    of_relations.set_weights(relative.get_weights())
-    np.testing.assert_allclose(to_numpy(of_relations(x, **call)), expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"causal": True},
-        {"position_embedding": "relative", "num_relations": None, "scope": 3},
-    ],
-)
-def test_examples_alone(arguments):
-    """Outputs and gradients are those of each example alone with its mask and relations."""
-    x, relations, _ = forest(0, [6, 6], 6)
-    rng = np.random.default_rng(1)
-    call = {"attention_mask": rng.random((2, 6, 6)) < 0.6}
-    if arguments.get("position_embedding", "relation") == "relation":
-        call["relations"] = relations
-    one = layer(**arguments)
-    one.build(x.shape)
-    cotangent = rng.normal(size=(2, 6, 8)).astype("float32")
-    outputs, (by_x,), by_weights = backends.output_and_gradients(one, [x], cotangent, **call)
-    alone = [
-        backends.output_and_gradients(
-            one,
-            [x[b : b + 1]],
-            cotangent[b : b + 1],
-            **{name: own[b] for name, own in call.items()},
-        )
-        for b in (0, 1)
-    ]
-    expected = [np.concatenate([found[0] for found in alone])]
-    expected += [np.concatenate([found[1][0] for found in alone])]
-    expected += [sum(gradients) for gradients in zip(*(found[2] for found in alone), strict=True)]
-    for received, value in zip([outputs, by_x, *by_weights], expected, strict=True):
-        assert np.abs(received - value).max() <= 1e-5 * np.abs(value).max()
 
 
 @pytest.mark.parametrize(("training", "causal"), [(True, False), (False, True)])
@@ -190,9 +138,11 @@ class PairOutputs(keras.layers.Layer):
 @pytest.mark.parametrize(
     ("of_examples", "implementation", "dtype"),
     [
-        (*case, ("mixed_bfloat16", "mixed_float16")[number % 2])
-        for number, case in enumerate(CASES)
-        if case[1] != "auto"
+        (of_examples, name, ("mixed_float16", "mixed_bfloat16")[number % 2])
+        for of_examples in (False, True)
+        for number, name in enumerate(
+            position_lambdas.capable(any_pairs=True, own_pairs=of_examples)[1:]
+        )
     ],
 )
 def test_half_precision_is_near_float32(of_examples, implementation, dtype):
