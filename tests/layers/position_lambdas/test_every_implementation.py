@@ -9,7 +9,7 @@ import pytest
 from support import backends, reference
 from support.arrays import assert_near
 
-from lambda_keras.layers import LambdaLayer
+from lambda_keras.layers import LambdaLayer, tiles
 from lambda_keras.layers.position_lambdas import (
     IMPLEMENTATIONS,
     apply,
@@ -20,6 +20,7 @@ from lambda_keras.layers.position_lambdas import (
     toeplitz_conv,
 )
 from lambda_keras.layers.position_lambdas import embeddings as embedding
+from lambda_keras.layers.tiles import tile
 
 TOLERANCE = 1e-5
 # name: (grid, context grid, scope, intra-depth, strides of the queries).
@@ -28,6 +29,7 @@ CASES = {
     "odd_map": ((5, 7), None, (7, 3), 2),
     "in_bands": ((3, 11), None, (3, 5), 2),
     "bands_that_see_several": ((2, 14), None, (1, 11), 1),
+    "in_tiles": ((9, 10), None, (3, 5), 1),
     "wide_scope": ((2, 10), None, (1, 25), 1),
     "scope_larger_than_the_map": ((2, 3), None, (9, 11), 2),
     "one_position": ((1, 1), None, (5, 5), 1),
@@ -37,6 +39,7 @@ CASES = {
     "video_in_bands": ((2, 1, 11), None, (1, 3, 3), 1),
     "longer_context": ((4, 3), (6, 5), (5, 5), 1),
     "other_context": ((3, 10), (4, 7), (3, 3), 2),
+    "context_in_tiles": ((9, 8), (6, 11), (3, 5), 1),
 }
 CASES = {name: (*case, 1) for name, case in CASES.items()} | {
     "strided_even_map": ((4, 6), None, (3, 5), 1, 2),
@@ -135,6 +138,14 @@ def test_orders_of_products_for_xla(monkeypatch, case, implementation):
     for module in (apply, fourier, embedding):
         monkeypatch.setattr(module, "inside_xla", lambda: True)
     test_outputs_and_gradients(case, implementation)
+
+
+@pytest.mark.parametrize("implementation", ["query_first", "fourier"])
+def test_large_grids_are_in_tiles(monkeypatch, implementation):
+    sizes = []
+    monkeypatch.setattr(tiles, "tile", lambda *given: sizes.append(tuple(given[1])) or tile(*given))
+    test_outputs_and_gradients("in_tiles", implementation)
+    assert sizes == [(3, 4), (3, 4)]  # of queries and values
 
 
 @pytest.mark.parametrize("implementation", capable(causal=True, axes=2)[1:])
