@@ -195,6 +195,11 @@ SAFETENSORS = [
     ("too_many", added("fc.more"), "fc.more: expected no such tensor, received (3,)"),
     ("escapes", added("\x1b[2J\n"), r"'\x1b[2J\n': expected no such tensor"),
     ("shape", tensors(bias=ONE[:2]), "fc.bias: expected (3,), received (2,)"),
+    (
+        "missing_and_shape",
+        tensors(bias=None, weight=ONE),
+        "bias: expected (3,), received no such tensor; fc.weight: expected (3, 8), received (3,)",
+    ),
     ("integers", tensors(bias=np.ones(3, "int64")), "Received: fc.bias of int64"),
     ("nan", tensors(bias=ONE * np.nan), "Received: nan in fc.bias"),
     ("overflow", tensors(bias=np.full(3, -1e300)), "Received: -inf in fc.bias"),
