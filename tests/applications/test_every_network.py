@@ -171,17 +171,11 @@ def test_folded_batch_normalization(name, model):
 
 # Counts
 
-FORMS = {  # of the families with seven depths: their columns of golden.json
-    "lambda_resnet{}": "lambda_resnet",
-    "lambda_resnet{}_c4": "lambda_resnet_c4",
-    "resnet_rs{}": "resnet_rs_se",
-    "resnet_rs{}_no_se": "resnet_rs_no_se",
-}
 GOLDEN = networks.GOLDEN["resnet_rs_family"]
 DEEPEST = "lambda_resnet420"
 # The other deep models, by family and size: names and blocks.
 DEEP = collections.defaultdict(dict)
-for form, (depth, golden) in itertools.product(FORMS, GOLDEN.items()):
+for form, (depth, golden) in itertools.product(networks.FORMS, GOLDEN.items()):
     deep = form.format(depth)
     if depth != "50" and deep != DEEPEST:
         DEEP[form, NETWORKS[deep].image_size][deep] = golden["blocks"]

@@ -14,6 +14,12 @@ from lambda_keras.models.resnet import build_resnet
 from lambda_keras.models.specs import LambdaSpec, ResNetSpec
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text(encoding="utf-8"))
+FORMS = {  # of the families with seven depths: their columns of golden.json
+    "lambda_resnet{}": "lambda_resnet",
+    "lambda_resnet{}_c4": "lambda_resnet_c4",
+    "resnet_rs{}": "resnet_rs_se",
+    "resnet_rs{}_no_se": "resnet_rs_no_se",
+}
 STAGES = ("c2", "c3", "c4", "c5")
 # Recipes of classifiers; tests/zoo/detection has those of detectors.
 RECIPES = [

@@ -21,13 +21,6 @@ from zoo.registry import (
     resolve_precision,
 )
 
-FORMS = {  # of the families with seven depths: their columns of golden.json
-    "lambda_resnet{}": "lambda_resnet",
-    "lambda_resnet{}_c4": "lambda_resnet_c4",
-    "resnet_rs{}": "resnet_rs_se",
-    "resnet_rs{}_no_se": "resnet_rs_no_se",
-}
-
 
 def test_list_models_by_pattern():
     assert list_models() == list(TABLE)
@@ -90,7 +83,7 @@ def test_rows_are_those_of_golden():
     expected = {
         form.format(depth): {**row[column], "size": row["image_size"]}
         for depth, row in golden["resnet_rs_family"].items()
-        for form, column in FORMS.items()
+        for form, column in networks.FORMS.items()
     }
     for letters, row in golden["table13_resnet50_224_placement"].items():
         expected["resnet50" if letters == "CCCC" else f"resnet50_{letters.lower()}"] = row
