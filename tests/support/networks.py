@@ -131,14 +131,6 @@ def predict(model: keras.Model, inputs: np.ndarray) -> np.ndarray:
     return np.asarray(ops.convert_to_numpy(model(inputs, training=False)), "float32")
 
 
-def fit_one_step(model: keras.Model, inputs: np.ndarray, classes: int) -> float:
-    """One step of plain gradient descent on labels 0, 1, ...; returns the loss."""
-    model.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
-    labels = np.arange(len(inputs)) % classes
-    history = model.fit(inputs, labels, batch_size=len(inputs), epochs=1, verbose=0)
-    return history.history["loss"][0]
-
-
 def skip_drawing(monkeypatch) -> None:
     """Initializes weights to zeros: random numbers take most of the time of large networks."""
     monkeypatch.setattr(
