@@ -378,7 +378,7 @@ def prepare(settings: Mapping[str, Any], seed: int, train: Images, steps: int) -
         steps_per_execution=math.gcd(steps, 50),
         jit_compile=False,
     )
-    return model, lambda: model.fit(batches.prefetch(4), verbose=0)
+    return model, lambda: model.fit(batches.prefetch(4), verbose=0, shuffle=False)
 
 
 def evaluate(model: Any, tests: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, float]:
