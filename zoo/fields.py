@@ -84,6 +84,16 @@ class _Loader(yaml.SafeLoader):
             )
         return super().compose_node(parent, index)
 
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        seen: dict[Any, int] = {}
+        for key, _ in node.value:
+            name, line = self.construct_object(key, deep=True), key.start_mark.line + 1
+            if isinstance(name, str) and seen.setdefault(name, line) != line:
+                raise ValueError(
+                    f"expected every key once. Received: {name} in lines {seen[name]} and {line}"
+                )
+        return super().construct_mapping(node, deep)
+
 
 def load_yaml(text: str) -> Any:
     """Parses a YAML document into plain Python types.

@@ -42,6 +42,7 @@ def location(path: Any) -> Any:
         raise ValueError(f"expected a path. Received: {reprlib.repr(path)}")
     text = os.fspath(path)
     if "://" not in text:
+        text = os.path.expanduser(text)  # shells do not in `--output_dir=~/runs` and in YAML
         try:
             text.encode()
             with suppress(FileNotFoundError, NotADirectoryError, PermissionError):

@@ -211,6 +211,7 @@ def test_bucket(bucket, tmp_path):
 @pytest.mark.parametrize("name", ["http://a/b", "gs://", "gs:///b"])
 def test_other_places(name):
     assert location("runs") == Path("runs")
+    assert location("~/runs") == Path.home() / "runs"
     with pytest.raises(ValueError, match=rf"a bucket, gs://BUCKET/FOLDER\. Received: '{name}'"):
         location(name)
 

@@ -73,6 +73,8 @@ def test_attention_maps_and_lambdas_of_two_runs_stand_in_one_picture(
     expected = attention_maps(classifier.model, last, image, 1, 1)
     np.testing.assert_allclose(rows[-1].pictures[1], expected.mean(0), rtol=1e-5)
     assert all(len(part.axes) in (2, 3) for part in drawn[0].subfigs)  # and a color bar
+    maps.main([photo, *chosen[:2], "--queries", "1:1", "--output", str(output)])
+    assert all(len(part.axes) in (1, 2) for part in drawn[1].subfigs)
     with Image.open(output) as picture:
         assert len(np.unique(np.asarray(picture))) > 50
 

@@ -52,7 +52,8 @@ Overrides = Annotated[TypedValues, checked_by(_check_overrides)]
 def check_only_for(section: Section, setting: str, choice: str, allowed: Collection[str]) -> None:
     """Refuses a setting that is for `allowed` values of the setting `choice` only."""
     value, chosen = getattr(section, setting), getattr(section, choice)
-    if value is not None and value is not False and chosen not in allowed:
+    default = type(section).model_fields[setting].default
+    if value not in (None, False, default) and chosen not in allowed:
         names = " or ".join(f"{choice}={name}" for name in allowed)
         raise ValueError(
             f"{setting} is for {names} only. Received: {setting}={value}, {choice}={chosen}"
@@ -252,6 +253,11 @@ class DataConfig(Section):
                 raise ValueError(
                     f"{name} needs augment=true. Received: {name}={value}, augment=false"
                 )
+        if self.randaugment_magnitude is None and self.randaugment_layers != 2:
+            raise ValueError(
+                "randaugment_layers needs randaugment_magnitude. "
+                f"Received: randaugment_layers={self.randaugment_layers}"
+            )
         if self.batch_size < 2 and (self.mixup or self.cutmix):
             raise ValueError(
                 "mixup and cutmix need batch_size of 2 or more. "
@@ -305,6 +311,9 @@ class OptimizerConfig(Section):
         check_only_for(self, "beta_1", "name", _DECOUPLED)
         check_only_for(self, "beta_2", "name", _DECOUPLED)
         check_only_for(self, "epsilon", "name", ["rmsprop", "adamw", "lamb"])
+        check_only_for(self, "momentum", "name", ["sgd", "rmsprop"])
+        check_only_for(self, "decay_rate", "schedule", ["exponential"])
+        check_only_for(self, "decay_epochs", "schedule", ["exponential"])
         return self
 
     @property

@@ -39,7 +39,12 @@ def to_png(image: Any) -> bytes:
     # Pillow makes 8 bits of 16 in color without a word, and of signed ones.
     tags, stored = getattr(image, "tag_v2", {}), str(getattr(image, "tile", ""))
     bits, kinds = (tags.get(tag, (1,)) for tag in (BITS_PER_SAMPLE, SAMPLE_FORMAT))
-    if image.mode[0] in "IF" or ";16" in stored or max(bits) > 8 or not {*kinds} <= {1, 4}:
+    if (
+        image.mode[0] in "IF"
+        or ";16" in stored.replace("BGR;16", "")
+        or max(bits) > 8
+        or not {*kinds} <= {1, 4}
+    ):
         raise DeepPixelsError(
             f"pixels signed or of more than 8 bits (Pillow's mode {image.mode}); {TO_8_BITS}"
         )
@@ -101,19 +106,25 @@ def find_images(places: Iterable[Path], notes: Notes) -> list[Path]:
             note(notes, LINKS, folder)
             continue
         seen.add(real)
-        for path in folder.iterdir():
-            if is_litter(path.name):
-                note(notes, HIDDEN, path)
-            elif not _is_image(path, images, notes):
-                if path.is_dir():
-                    (links if os.path.islink(path) else folders).append(path)
-                elif os.path.islink(path):
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                path = folder / entry.name
+                if is_litter(entry.name):
+                    note(notes, HIDDEN, path)
+                elif is_folder(entry):  # whatever its suffix
+                    (links if entry.is_symlink() else folders).append(path)
+                elif not _is_image(path, images, notes) and entry.is_symlink():
                     note(notes, LINKS, path)
     return sorted(images, key=str)
 
 
+def is_folder(entry: os.DirEntry) -> bool:
+    """Whether it is a folder or a link to one, without asking for each file."""
+    return os.path.isdir(entry) if entry.is_symlink() else entry.is_dir()
+
+
 def _is_image(path: Path, images: list[Path], notes: Notes) -> bool:
-    """Adds a file to images or notes; False for folders, pipes and the like."""
+    """Adds a file to images or notes; False for pipes and the like."""
     if path.suffix.lower() in SUFFIXES:
         images.append(path)
     elif path.is_file():

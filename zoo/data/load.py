@@ -191,14 +191,15 @@ def load_data(
     seed: int = 0,
     preprocessing: Preprocessing | None = None,
     index: Path | None = None,
+    trained: Path | None = None,
 ) -> ImageData:
     """Finds and checks the images, for a model of images of this height and width in pixels.
 
     `preprocessing` is for test images that are image files; None: `held_out_preprocessing`.
     `index` is a file with the `ImageData.index` of the same images; None, or missing: records are
-    counted.
+    counted. `trained` is for `load_test_images`.
     """
-    source = find_source(config, index)
+    source = find_source(config, index, trained)
     split = source.open(image_size)
     if config.batch_size > split.train.count:
         raise ValueError(
@@ -224,14 +225,32 @@ def held_out_preprocessing(config: DataConfig, image_size: int) -> Preprocessing
     return find_source(config).center(image_size)
 
 
+def load_test_images(
+    config: DataConfig,
+    image_size: int,
+    preprocessing: Preprocessing | None = None,
+    trained: Path | None = None,
+) -> ImageData:
+    """Loads test images, as `load_data`, where there are none to train on, too.
+
+    `trained` is the index of a run: a folder that it divided itself has to have the same parts.
+    """
+    # Datasets like imagenet_v2 have no training images; the test images stand in for them.
+    changes = {"train_split": config.test_split, "batch_size": 1, "augment": False}
+    return load_data(
+        config.model_copy(update=changes), image_size, preprocessing=preprocessing, trained=trained
+    )
+
+
 def held_out_files(
-    config: DataConfig, image_size: int, limit: int
+    config: DataConfig, image_size: int, limit: int, trained: Path | None = None
 ) -> tuple[list[bytes], np.ndarray]:
     """Returns the first readable test images, at most `limit`, and the indices of their classes.
 
     Images are the contents of image files (PNG for images in memory).
     """
-    source, test = find_source(config), load_data(config, image_size).test
+    test = load_test_images(config, image_size, trained=trained).test
+    source = find_source(config)
 
     @no_autograph
     def readable(record: Record) -> tf.Tensor:
@@ -277,9 +296,9 @@ def class_warnings(
     return lines
 
 
-def find_source(config: DataConfig, index: Path | None = None) -> DataSource:
-    """Returns the data source that the settings name."""
-    return import_module(f"zoo.data.sources.{config.source}").Source(config, index)
+def find_source(config: DataConfig, *indices: Path | None) -> DataSource:
+    """Returns the data source that the settings name; see `DataSource` for the indices."""
+    return import_module(f"zoo.data.sources.{config.source}").Source(config, *indices)
 
 
 def readers(

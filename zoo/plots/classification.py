@@ -45,14 +45,14 @@ def plot_curves(history: Mapping[str, Sequence[float]], title: str, path: Path) 
             (f"val_{name}", "test images", TEST, 2.2),
         ):
             style = {"color": color, "lw": width, "marker": "o" if len(epochs) < 10 else None}
-            axis.plot(epochs, scale * np.asarray(history[key]), ms=4, label=label, **style)
+            axis.plot(epochs, scale * np.asarray(history[key], float), ms=4, label=label, **style)
         axis.set(title=heading, xlabel="Epoch")
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.grid()
     loss.set_ylim(bottom=0)
     loss.legend()
     accuracy.set_ylim(top=100.5)
-    last = 100 * history["val_accuracy"][-1]
+    last = 100 * np.asarray(history["val_accuracy"], float)[-1]
     style = {"textcoords": "offset points", "color": TEST, "fontweight": "bold"}
     accuracy.annotate(f"{last:.2f}", (len(epochs), last), (6, -3), annotation_clip=False, **style)
     save_figure(figure, path)

@@ -72,13 +72,16 @@ def plot_rows(
     parts = figure.subfigures(1 + len(rows), 1, squeeze=False).flat
     inputs, *others = parts
     inputs.suptitle("Queries in the image", x=0.02, ha="left", fontsize=11)
-    for axis, (row, column) in zip(inputs.subplots(1, len(queries)), queries, strict=True):
+    for axis, (row, column) in zip(
+        inputs.subplots(1, len(queries), squeeze=False)[0], queries, strict=True
+    ):
         _show(axis, view / 255, grid)
         _frame(axis, row, column)
         axis.set_title(f"row {row}, column {column}", loc="center", fontsize=9)
     for part, row in zip(others, rows, strict=True):
         part.suptitle(row.title, x=0.02, ha="left", fontsize=11)
-        norm, axes = _signed(np.stack(row.pictures)), part.subplots(1, len(queries))
+        norm = _signed(np.stack(row.pictures))
+        axes = part.subplots(1, len(queries), squeeze=False)[0]
         for axis, picture, query in zip(axes, row.pictures, queries, strict=True):
             if row.over_image:
                 _show_weights(axis, view, picture, norm)

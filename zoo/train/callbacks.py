@@ -64,7 +64,8 @@ class SaveProgress(keras.callbacks.Callback):
         self.progress.history.append({name: float(v) for name, v in (logs or {}).items()})
         self.progress.epoch_steps.append(self.model.steps_done)
         self._save()
-        self.model.stop_training = self.progress.stopped_early(self.patience)
+        if self.progress.stopped_early(self.patience):
+            self.model.stop_training = True
 
     def _end(self) -> None:
         if self.model.steps_done > self.progress.step:

@@ -247,6 +247,7 @@ class ClassificationRun(Run):
                 f"{found} in {folder} on the {len(found)} hosts"
             )
         model.steps_done = progress.step
+        model.resumed = progress.step % model.steps_per_epoch > 0
         if progress.step:
             steps = model.steps_per_epoch * self.config.training.epochs
             print(resuming(progress.step, steps), flush=True)

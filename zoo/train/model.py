@@ -149,6 +149,7 @@ class TrainingModel(keras.Model):
         self.objective = objective
         self.recompute = recompute
         self.steps_done = 0  # of training, in all
+        self.resumed = False  # within an epoch, whose metrics go on
         self.built = True
 
     @property
@@ -164,8 +165,9 @@ class TrainingModel(keras.Model):
         ]
 
     def reset_metrics(self) -> None:
-        if self.steps_done % self.steps_per_epoch == 0:  # not in a resumed epoch
+        if not self.resumed:
             super().reset_metrics()
+        self.resumed = False
 
     def call(self, inputs, training=False):
         if training or self.averages is None:
@@ -226,7 +228,6 @@ class TrainingModel(keras.Model):
 
     def make_train_function(self, force: bool = False) -> None:
         if self.train_function is None or force:
-            self.steps_done = int(ops.convert_to_numpy(self.optimizer.iterations))
             self.train_function = self._execution("train", self._training_counts())
 
     def make_test_function(self, force: bool = False) -> None:

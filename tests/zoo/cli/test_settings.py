@@ -127,6 +127,7 @@ def test_yaml_has_plain_types_and_no_aliases():
     for text, message in (
         (" " * (2**14 + 1), r"at most 16384 characters of YAML\. Received: 16385"),
         ("a: &a 1\nb: *a", r"without aliases\. Received: \*a in line 2"),
+        ("a:\n  b: 1\n  b: 2", r"expected every key once\. Received: b in lines 2 and 3"),
         ("[" * 2**14, "fewer nested levels"),
         ("!!python/name:os.system", "could not determine a constructor"),
     ):

@@ -1,5 +1,6 @@
 """Image files of other formats than JPEG and PNG."""
 
+import struct
 from io import BytesIO
 
 import numpy as np
@@ -51,6 +52,17 @@ def test_upright_on_white_first_frame():
     assert (np.asarray(decode(to_jpeg_or_png(moving)))[..., 0] > 250).all()
 
 
+def test_bmp_of_5_and_6_bits():
+    """As cameras and microcontrollers write them: red, green, blue and white in 16 bits each."""
+    sizes = struct.pack("<IiiHHI5i", 40, 2, -2, 1, 16, 3, 8, 0, 0, 0, 0)
+    masks, pixels = struct.pack("<3I", 0xF800, 0x7E0, 0x1F), struct.pack("<4H", *COLORS_565)
+    head = b"BM" + struct.pack("<IHHI", 74, 0, 0, 66)
+    image = decode(to_jpeg_or_png(head + sizes + masks + pixels))
+    expected = [[(255, 0, 0), (0, 255, 0)], [(0, 0, 255), (255, 255, 255)]]
+    np.testing.assert_array_equal(image, expected)
+
+
+COLORS_565 = (0xF800, 0x7E0, 0x1F, 0xFFFF)
 EIGHT = b"\x08\0" * 3  # bits per sample of a TIFF
 DEEP = {
     **{f"tiff {mode}": encoded(Image.new(mode, (4, 4)), "tiff") for mode in ("I", "F", "I;16")},

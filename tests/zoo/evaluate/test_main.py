@@ -17,6 +17,7 @@ from zoo.data.load import load_data
 from zoo.evaluate import __main__ as evaluate
 from zoo.evaluate import metrics
 from zoo.evaluate.classification import EvaluateConfig
+from zoo.files import write_json
 from zoo.inference.source import base
 
 fail = partial(commands.fail, evaluate.main)
@@ -90,9 +91,7 @@ def evaluate_run(arguments: list[str]) -> metrics.Evaluation:
 @pytest.mark.parametrize("resize", [{}, {"resize": "pad"}])
 def test_images_are_preprocessed_as_those_of_the_weights(tmp_path, monkeypatch, resize):
     asked = []
-    monkeypatch.setattr(
-        base, "load_data", lambda *_, preprocessing: asked.append(preprocessing) or 1 / 0
-    )
+    monkeypatch.setattr(base, "load_test_images", lambda *given: asked.append(given[2]) or 1 / 0)
     weights = tmp_path / "w.weights.h5"
     weights.touch()
     more = [part for name, value in resize.items() for part in (f"--data.{name}", value)]
@@ -107,6 +106,12 @@ def test_images_of_the_run_where_nothing_else_is_said(photos, tmp_path):
     run = write_run(tmp_path / "run", ("blue", "red"), data)
     one = evaluate_run(["--run", str(run)])
     assert (one.images, one.top5) == (6, None)
+    write_json(run / run_folder.INDEX, {"training images": 15, "test images": 6})
+    with pytest.raises(
+        ValueError, match=r"images of the training, .* training images \(14, not 15"
+    ):
+        evaluate_run(["--run", str(run)])
+    (run / run_folder.INDEX).unlink()
     for arguments, expected in {
         ("--data.dir", "others"): ("image_folder", "others", 5, 0.3),
         # Another source starts from the defaults.

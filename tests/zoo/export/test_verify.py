@@ -14,6 +14,7 @@ from zoo.export.exporter import Check, largest_difference
 from zoo.export.saved_model import Runtime, with_default
 from zoo.export.verify import MAX_DIFFERENCE, as_in_file, checks_of, export_of, top_difference
 from zoo.inference.classifier import predict
+from zoo.inference.source import run as source_run
 from zoo.inference.source.run import Run
 from zoo.inference.source.weights import Weights
 
@@ -51,6 +52,18 @@ def test_samples_are_examples(run, export, examples, monkeypatch):
     held_out = export_of(Run(run).load(), Run(run), "onnx", {})
     assert list(held_out.checks) == ["serving_default"]
     assert held_out.checks["serving_default"].inputs["images"].shape == (5, 16, 16, 3)
+
+
+def test_run_without_its_images(run, monkeypatch, capsys):
+    def gone(*_):
+        raise ValueError("data.dir: expected a folder of images")
+
+    monkeypatch.setattr(source_run, "held_out_files", gone)
+    files, labels = Run(run).held_out_files(99)
+    assert (len(files), labels) == (18, None)
+    assert (
+        "without test accuracy, compared on photographs: data.dir: exp" in capsys.readouterr().err
+    )
 
 
 def test_an_honest_export(export, answers):

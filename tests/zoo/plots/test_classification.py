@@ -38,6 +38,12 @@ def test_curves(tmp_path, figures, epochs):
         assert image.width > image.height > 300
 
 
+def test_curves_of_losses_that_were_not_finite(tmp_path, figures):
+    history = {name: [0.5, 0.25] for name in ("loss", "accuracy", "val_accuracy")}
+    classification.plot_curves(history | {"val_loss": [0.5, None]}, "", tmp_path / "curves.png")
+    np.testing.assert_array_equal(figures[0].axes[0].lines[1].get_ydata(), [0.5, np.nan])
+
+
 @pytest.mark.parametrize(("count", "wrong"), [(3, 1), (40, 5), (40, 40), (40, 0)])
 def test_image_grid_shows_errors_first(tmp_path, figures, count, wrong):
     labels = np.arange(count) % 2

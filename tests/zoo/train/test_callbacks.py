@@ -64,6 +64,13 @@ def test_checkpoints_every_few_steps_and_after_epochs(saving):
     assert model.stop_training
 
 
+def test_another_callback_ends_the_training(saving):
+    save, model, _ = saving(patience=9)
+    model.stop_training = True
+    save.on_epoch_end(0, {"val_accuracy": 0.5})
+    assert model.stop_training
+
+
 @pytest.mark.parametrize("loss", [float("nan"), float("inf")])
 def test_loss_that_is_not_finite_ends_the_run(saving, loss):
     save, model, saved = saving(every_steps=1, progress=Progress(3))

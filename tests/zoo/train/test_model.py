@@ -252,6 +252,7 @@ def test_epoch_has_its_steps(steps_per_execution):
 def test_counts_of_executions_and_the_metrics_of_a_resumed_epoch():
     model = fitted(2)
     model.steps_done = 3
+    model.make_train_function()  # iterations of the optimizer leave out what loss scaling skips
     counts = model._training_counts()
     assert [next(counts) for _ in range(5)] == [2, 2, 2, 1, 2]
     assert model.steps_done == 12
@@ -259,9 +260,9 @@ def test_counts_of_executions_and_the_metrics_of_a_resumed_epoch():
     counts = model._evaluation_counts()
     assert [next(counts) for _ in range(4)] == [2, 2, 1, 2]
     model._maybe_symbolic_build()
-    for steps, kept in ((12, 7.0), (15, 0.0)):
+    model.resumed = True
+    for kept in (7.0, 0.0):
         model.metrics_variables[0].assign(7.0)
-        model.steps_done = steps
         model.reset_metrics()
         assert float(keras.ops.convert_to_numpy(model.metrics_variables[0])) == kept
 

@@ -108,26 +108,33 @@ class Split(NamedTuple):
 class DataSource(ABC):
     """Base class of data sources, which find, decode and augment images.
 
-    `index` is the JSON file of what an earlier run has counted, if there is one.
+    `index` is the JSON file of what a resumed run has counted, if there is one, `trained` that of a
+    run whose test images are wanted.
     """
 
     config: DataConfig
     index: Path | None = None
+    trained: Path | None = None
     crop: ClassVar[float] = 0.875  # fraction of the shorter side in test images, as for ImageNet
 
     @abstractmethod
     def open(self, image_size: int) -> Split:
         """Finds and checks the images, for a model of images of this height and width."""
 
-    def check_same(self, found: dict[str, Any]) -> dict[str, Any]:
-        """Checks that a resumed run has the data that it began with, wherever they are now."""
-        if self.index is not None and self.index.is_file():
-            expected = f"output_dir: expected an intact {self.index.name}"
-            before = read_json(RootModel[dict[str, Any]], self.index, expected).root
+    def check_same(
+        self,
+        found: dict[str, Any],
+        index: Path | None,
+        error: Callable[[Any, str], ValueError] = other_data,
+    ) -> dict[str, Any]:
+        """Checks that a run has the data that it began with, wherever they are now."""
+        if index is not None and index.is_file():
+            expected = f"output_dir: expected an intact {index.name}"
+            before = read_json(RootModel[dict[str, Any]], index, expected).root
             for name, value in found.items():
                 if value != before.get(name):
                     counts = f" ({value:,}, not {before.get(name)})" if type(value) is int else ""
-                    raise other_data(self.config.dir, f"{name}{counts}")
+                    raise error(self.config.dir, f"{name}{counts}")
         return found
 
     def center(self, size: int) -> Preprocessing:

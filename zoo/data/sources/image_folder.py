@@ -20,6 +20,7 @@ from zoo.data.image_files import (
     SUFFIXES,
     Notes,
     find_images,
+    is_folder,
     note,
     print_notes,
 )
@@ -48,7 +49,7 @@ class Source(DataSource):
     def open(self, image_size: int) -> Split:
         train, test, class_names = self.list_files()
         warnings = (*name_warnings(class_names), *file_warnings(train, test, image_size))
-        index = self.check_same(self._contents(train, test))
+        index = self.check_same(self._contents(train, test), self.index)
         return Split(_records(train), _records(test), class_names, warnings, index)
 
     def _contents(self, train: list[ImageFile], test: list[ImageFile]) -> dict[str, Any]:
@@ -127,6 +128,12 @@ class Source(DataSource):
         if config.test_split == "all":
             return files, files, classes
         seed, labels = config.split_seed, [file.label for file in files]
+        counts = np.bincount(labels, minlength=len(classes))
+        if counts.min() < 2:
+            raise ValueError(
+                f"data.dir: expected two images or more of every class in {folder}, one of them to "
+                f"hold out. Received: one of {printable(classes[counts.argmin()])}"
+            )
         try:
             train, test = train_test_split(
                 files, test_size=config.test_fraction, stratify=labels, random_state=seed
@@ -135,6 +142,9 @@ class Source(DataSource):
             raise ValueError(f"data.test_fraction={config.test_fraction}: {error}") from None
         line = f"{folder}: {len(test):,} of {len(files):,} images are held out (data.test_fraction)"
         if config.train_split == config.test_split:
+            names = self._contents(train, test)
+            del names["contents"]  # by which nothing is divided
+            self.check_same(names, self.trained, _other_parts)
             train = test = train if config.test_split == "train" else test
             line += f"; test images are {len(test):,} of them, or all with --data.test_split all"
         print(printable(line), file=sys.stderr)
@@ -174,6 +184,14 @@ class Source(DataSource):
         if empty:
             raise ValueError(f"data.dir: no readable images of class {class_names[min(empty)]}")
         return readable
+
+
+def _other_parts(folder: Any, what: str) -> ValueError:
+    """Creates the error about a folder that would be divided otherwise than for training."""
+    return ValueError(
+        "data.dir: expected the images of the training, since of other images others are held out; "
+        f"--data.test_split all takes all images. Received: {str(folder)!r}, with other {what}"
+    )
 
 
 def _records(files: list[ImageFile]) -> IndexedSource:
@@ -230,12 +248,11 @@ def _role(folder: Path) -> str:
 
 
 def _subfolders(folder: Path) -> list[Path]:
-    with os.scandir(folder) as entries:  # which knows folders without asking for each file
+    with os.scandir(folder) as entries:
         return sorted(
             folder / entry.name
             for entry in entries
-            if not is_litter(entry.name)
-            and (os.path.isdir(entry) if entry.is_symlink() else entry.is_dir())
+            if not is_litter(entry.name) and is_folder(entry)
         )
 
 

@@ -89,8 +89,7 @@ def _contents(folder: str, pattern: str, known: Contents | None) -> Contents:
         before, now = ([*map(os.path.basename, paths)] for paths in (known.files, files))
         if (before, known.sizes) == (now, sizes):
             return known.model_copy(update={"files": files})
-        if os.path.dirname(known.files[0]) != os.path.dirname(files[0]):
-            raise other_data(folder, f"names or sizes of {pattern}")
+        raise other_data(folder, f"names or sizes of {pattern}")
     with needs_extra("train"):
         from rich.progress import track
     with ThreadPoolExecutor(16) as pool:

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.layers.arguments import is_positive_integer
 from lambda_keras.weights.fit import take_layers
 from zoo.config import DataConfig
-from zoo.data.load import ImageData, load_data
+from zoo.data.load import ImageData, load_test_images
 from zoo.errors import needs_extra
 from zoo.inference.classifier import Classifier
 from zoo.registry import create_model
@@ -118,11 +119,10 @@ def measured_at(size: int, image_size: int | None) -> str:
     return "" if image_size in (None, size) else f" of {size} x {size} pixels"
 
 
-def load_images(config: DataConfig, preprocessing: Preprocessing) -> ImageData:
+def load_images(
+    config: DataConfig, preprocessing: Preprocessing, trained: Path | None = None
+) -> ImageData:
     """Loads test images; a `resize` of the settings that was given replaces the network's."""
     if "resize" in config.model_fields_set:
         preprocessing = replace(preprocessing, resize=config.resize)
-    # Datasets like imagenet_v2 have no training images; the test images stand in for them.
-    changes = {"train_split": config.test_split, "batch_size": 1, "augment": False}
-    config = config.model_copy(update=changes)
-    return load_data(config, preprocessing.image_size, preprocessing=preprocessing)
+    return load_test_images(config, preprocessing.image_size, preprocessing, trained)

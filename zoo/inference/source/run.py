@@ -1,5 +1,6 @@
 """Classifiers of finished runs of `zoo.train`."""
 
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -10,10 +11,19 @@ import numpy as np
 from lambda_keras.weights import load_weights
 from lambda_keras.weights.fit import check_finite
 from zoo import run_folder
-from zoo.data.load import held_out_files, held_out_preprocessing
+from zoo.config import DataConfig
+from zoo.data.load import ImageData, held_out_files, held_out_preprocessing
 from zoo.files import local_copy
 from zoo.inference.classifier import Classifier
-from zoo.inference.source.base import LICENSE, ClassifierSource, at_size, measured_at
+from zoo.inference.source.base import (
+    LICENSE,
+    ClassifierSource,
+    at_size,
+    load_images,
+    measured_at,
+)
+
+FOLDER = "image_folder"  # the source whose test images may be a part that training held out
 
 
 @dataclass(frozen=True)
@@ -66,9 +76,24 @@ class Run(ClassifierSource):
             )
         return replace(self, averaged=False)
 
+    def load_with_images(self, data: DataConfig) -> tuple[Classifier, ImageData]:
+        classifier = self.load()
+        return classifier, load_images(data, classifier.preprocessing, self._index(data))
+
     def held_out_files(self, most: int) -> tuple[list[bytes], np.ndarray | None]:
         config = run_folder.load_config(self.folder)
-        return held_out_files(config.data, self.image_size or config.model.size, most)
+        size = self.image_size or config.model.size
+        try:
+            return held_out_files(config.data, size, most, self._index(config.data))
+        except ValueError as error:  # the images may be on another machine
+            print(f"without test accuracy, compared on photographs: {error}", file=sys.stderr)
+            return super().held_out_files(most)
+
+    def _index(self, data: DataConfig) -> Path | None:
+        """The file by which a folder that training divided has to have the same parts."""
+        own = run_folder.load_config(self.folder).data
+        are_own = (data.source, data.dir) == (own.source, own.dir)
+        return self.folder / run_folder.INDEX if are_own and own.source == FOLDER else None
 
 
 def _load_model(path: Path) -> keras.Model:

@@ -14,6 +14,7 @@ from lambda_keras.weights.files import find_weights
 from lambda_keras.weights.hub import PREFIX, sha256
 from zoo.config import DataConfig
 from zoo.data.load import ImageData
+from zoo.errors import printable, some
 from zoo.inference.classifier import Classifier
 from zoo.inference.source.base import LICENSE, ClassifierSource, check_size, load_images
 from zoo.registry import create_model, find_model
@@ -65,19 +66,32 @@ class Weights(ClassifierSource):
         return card_sections(self.model) if is_published_name(self.weights) else {}
 
     def for_data(self, class_names: Sequence[str], image_size: int) -> Self:
+        """See the base class; outputs of published weights keep their names, if data have some."""
+        if is_published_name(self.weights):
+            class_names = _published_names(self.weights, class_names)
         return replace(self, class_names=class_names, image_size=image_size)
 
     def load_with_images(self, data: DataConfig) -> tuple[Classifier, ImageData]:
         images = load_images(data, preprocessing_of(self.model, self._size(), self.weights))
-        names, every = images.class_names, [name for name, _ in classes_of(self.weights)]
-        # Published weights have all classes; a folder of images may be of some of them.
-        if is_published_name(self.weights) and set(names) < set(every):
-            names = every
-        return self.for_data(names, self._size()).load(), images
+        return self.for_data(images.class_names, self._size()).load(), images
 
     def _size(self) -> int:
         size = find_model(self.model).size_for(self.weights)
         return size if self.image_size is None else self.image_size
+
+
+def _published_names(weights: str, names: Sequence[str]) -> Sequence[str]:
+    """Names of all outputs, for data of these classes: of all of them, or of some."""
+    for every in zip(*classes_of(weights), strict=True):  # ids, then words
+        if set(names) <= set(every):
+            return every
+    if list(names) != [str(number) for number in range(len(every))]:
+        others = some(map(printable, sorted({*names} - {*every})))
+        raise ValueError(
+            f"data: expected classes of {weights!r}, by their names ({', '.join(every[:3])}, ...) "
+            f"or all by their numbers. Received: {others}"
+        )
+    return names
 
 
 def _checked_names(class_names: Any) -> list[str]:

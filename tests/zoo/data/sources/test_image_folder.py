@@ -98,6 +98,7 @@ NOTES = {
         "2 hidden or system files and folders left out: ",
     ),
     ".=flat cat=flat dog=flat": (("cat", "dog"), "8 images left out, which lie next to the"),
+    "cat/tabby.jpg=flat dog=flat": (("cat", "dog"), "8 images of sub-folders, which get the cl"),
     "cat/tabby=flat dog=flat": (("cat", "dog"), "8 images of sub-folders, which get the class of"),
 }
 
@@ -197,6 +198,34 @@ def test_unreadable_files_are_counted_or_left_out(photos, capsys):
         path.write_bytes(b"")
     with pytest.raises(ValueError, match=r"data\.dir: no readable images of class red"):
         list_folder(photos, 0.2, seed=0, unreadable="skip")
+
+
+def test_images_that_a_run_has_held_out(tree, tmp_path):
+    """Of other images others would be held out, among them those of the training."""
+    folder, index = tree("."), tmp_path / "records.json"
+    config = DataConfig(source="image_folder", dir=str(folder), test_fraction=0.5)
+    trained = Source(config).open(4)
+    write_json(index, trained.index)
+    test = config.model_copy(update={"train_split": "validation"})
+    assert [*Source(test, trained=index).open(4).test.names] == [*trained.test.names]
+    (folder / "cat/1.png").write_bytes((folder / "cat/2.png").read_bytes())
+    assert Source(test, trained=index).open(4).test.count == 8
+    (folder / "cat/1.png").unlink()
+    expected = (
+        r"expected the images of the training, .*--data\.test_split all .*'.*data', with other"
+    )
+    with pytest.raises(ValueError, match=expected):
+        Source(test, trained=index).open(4)
+    every = test.model_copy(update={"test_split": "all"})
+    assert Source(every, trained=index).open(4).test.count == 15
+
+
+def test_class_of_one_image_is_named(tree):
+    folder = tree(".")
+    for number in range(1, 8):
+        (folder / f"dog/{number}.png").unlink()
+    with pytest.raises(ValueError, match=r"two images or more of every class .* one of dog$"):
+        Source(DataConfig(source="image_folder", dir=str(folder))).open(4)
 
 
 def test_data_of_a_resumed_run(tree, tmp_path, monkeypatch):

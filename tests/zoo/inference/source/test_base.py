@@ -56,7 +56,7 @@ def test_what_cannot_be_resized_is_refused():
 
 def test_resizing_of_a_network_stays_unless_given(monkeypatch):
     seen = []
-    monkeypatch.setattr(base, "load_data", lambda *_, preprocessing: seen.append(preprocessing))
+    monkeypatch.setattr(base, "load_test_images", lambda *given: seen.append(given[2]))
     own = Preprocessing(32, 0.5, "bilinear", resize="pad")
     base.load_images(DataConfig(), own)
     base.load_images(DataConfig(resize="crop"), own)

@@ -34,6 +34,20 @@ def test_card():
     assert SOURCE.card_sections() == {}
 
 
+def test_names_of_outputs():
+    """They are never renamed by the place of a folder among others."""
+    names = CLASS_NAMES["fashion_mnist"]
+    for known in (sorted(names), names[3:5]):
+        assert SOURCE.for_data(known, 28).class_names == names
+    numbers = [str(number) for number in range(10)]
+    assert SOURCE.for_data(numbers, 28).class_names == numbers
+    for others in (["T-shirt-top", *names[1:]], ["0", "1"]):
+        with pytest.raises(
+            ValueError, match=r"expected classes of 'fashion_mnist', .*: (T-|0, 1$)"
+        ):
+            SOURCE.for_data(others, 28)
+
+
 def test_folder_of_some_of_the_classes(tmp_path):
     """Predictions are of all ten."""
     for path in FIXTURES.glob("*_[124].png"):
