@@ -186,7 +186,8 @@ def find_weights(weights: str | os.PathLike, architecture: str, classes: int | N
             f"{error}. Save the file with a browser and pass it as weights (--model.weights FILE "
             "of zoo.train, --weights FILE of other commands), or None to start from random weights"
         ) from error
-    path = Path(weights) if isinstance(weights, (str, os.PathLike)) else Path(f"{weights!r}")
+    text = weights if isinstance(weights, (str, os.PathLike)) else f"{weights!r}"
+    path = Path(os.path.expanduser(text))
     if os.path.isdir(path):
         path = next((path / name for name in hub.FILENAMES if os.path.isfile(path / name)), path)
     # os.path also says no for a path that the system refuses.

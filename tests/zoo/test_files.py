@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
+from zoo.config import DataConfig
 from zoo.files import (
     FullDiskError,
     atomic_write,
@@ -56,6 +57,7 @@ def write_half(target, folder):
 WRITER = """
 import sys
 from pathlib import Path
+from zoo.config import DataConfig
 from zoo.files import atomic_write
 
 with atomic_write(Path(sys.argv[1])) as path:
@@ -212,6 +214,7 @@ def test_bucket(bucket, tmp_path):
 def test_other_places(name):
     assert location("runs") == Path("runs")
     assert location("~/runs") == Path.home() / "runs"
+    assert DataConfig(source="image_folder", dir="~/a").dir == str(Path.home() / "a")
     with pytest.raises(ValueError, match=rf"a bucket, gs://BUCKET/FOLDER\. Received: '{name}'"):
         location(name)
 

@@ -1,11 +1,12 @@
 """Settings of every run, and those of classifiers."""
 
 import math
+import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from zoo.cli.settings import Section, Settings
 from zoo.config.model_options import Weights
@@ -183,7 +184,7 @@ class DataConfig(Section):
         default="digits",
         description="; ".join(f"{name}: {row.purpose}" for name, row in SOURCES.items()) + ".",
     )
-    dir: Annotated[str, checked_by(location)] | None = None
+    dir: Annotated[str, checked_by(location), AfterValidator(os.path.expanduser)] | None = None
     """image_folder: folder with train/CLASS/* and val/CLASS/*, or with CLASS/* to split; tfds:
     where data sets are prepared, local or gs://; tfrecord: folder of shards."""
     name: str | None = None

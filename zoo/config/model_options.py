@@ -19,9 +19,10 @@ IN_FOLDERS = ("model.safetensors", "model.weights.h5")  # the first of them that
 def _check_source(weights: str) -> None:
     if weights.startswith(HUB) or is_published_name(weights):
         return
-    files = [os.path.join(weights, name) for name in IN_FOLDERS]
+    path = os.path.expanduser(weights)
+    files = [os.path.join(path, name) for name in IN_FOLDERS]
     if weights.endswith((".h5", ".safetensors")):
-        files.append(weights)
+        files.append(path)
     if not any(map(os.path.isfile, files)):
         raise ValueError(
             f"expected imagenet, hf://owner/repo, a folder with {' or '.join(IN_FOLDERS)}, or the "

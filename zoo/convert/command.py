@@ -129,7 +129,7 @@ def _fields(row: "Network", weights: str, source: Path, output: Path) -> dict[st
 
     names = {f"hf://{one.repository}": one for one in row.weights.values()}
     published = row.published(weights) or names.get(weights.split("@")[0])
-    if Path(weights) in (source, source.parent):  # on this machine
+    if Path(weights).expanduser() in (source, source.parent):  # on this machine
         origin = f"`{source.name}`"
     elif published and (published.is_packaged or published.page == published.repository):
         origin = f"`{weights}`, {published.page}"
