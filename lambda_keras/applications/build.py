@@ -24,6 +24,7 @@ from lambda_keras.models.mobilenet import build_mobilenet
 from lambda_keras.models.resnet import build_resnet
 from lambda_keras.weights import load_weights
 from lambda_keras.weights.files import find_weights, load_adapted
+from lambda_keras.weights.fit import take_layers
 
 Spec = specs.ResNetSpec | specs.MobileNetSpec
 HYPER_PARAMETERS = {name for mixer in MIXERS.values() for name in mixer.hyper_parameters}
@@ -76,11 +77,20 @@ def build(
         is_whole = include_top and not adapt_weights
         weights = find_weights(weights, network, classes if is_whole else None)
     model = build_spec(spec, inputs, **top)
-    if weights is not None and adapt_weights:
-        rgb = build_spec(spec, keras.Input((*inputs.shape[1:3], 3)), **top)
-        load_adapted(model, rgb, weights, network)
-    elif weights is not None:
+    if weights is None:
+        return model
+
+    def twin(channels: int) -> keras.Model:
+        return build_spec(spec, keras.Input((*inputs.shape[1:3], channels)), **top)
+
+    if adapt_weights:
+        load_adapted(model, twin, inputs.shape[-1], weights, network)
+    elif isinstance(inputs._keras_history.operation, keras.layers.InputLayer):
         load_weights(model, weights, network)
+    else:  # layers before the network are not of it
+        source = twin(inputs.shape[-1])
+        load_weights(source, weights, network)
+        take_layers(model, source)
     return model
 
 

@@ -120,6 +120,11 @@ def _call_flops(layer: Any, node: Any) -> dict[str, int]:
         if isinstance(layer, kinds):
             return count(layer, node)
     if isinstance(layer, keras.Model) and getattr(layer, "inputs", None):
+        if any(None in one.shape[1:] for one in layer.inputs):
+            given = [keras.Input(one.shape[1:], dtype=one.dtype) for one in node.input_tensors]
+            is_list = isinstance(layer, keras.Sequential)
+            packed = given if is_list else keras.tree.pack_sequence_as(layer.input, given)
+            layer = keras.models.clone_model(layer, packed)
         return dict(sum(map(Counter, count_flops_by_stage(layer).values()), Counter()))
     kind = type(layer)
     is_known = kind.__module__.split(".")[0] in ("keras", "lambda_keras")

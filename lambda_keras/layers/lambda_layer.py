@@ -129,6 +129,7 @@ class LambdaLayer(Layer):
         mask: Bool tensor `(batch, *grid)`, Keras' padding mask of `inputs`: false positions are
             neither context nor part of the batch statistics.
         context_mask: Bool tensor `(batch, *context grid)`, the same for `context`.
+        inputs_mask: Another name of `mask`, by which Keras passes it next to other tensors.
         training: Bool, whether batch normalizations use the statistics of the batch.
 
     Returns:
@@ -262,8 +263,11 @@ class LambdaLayer(Layer):
         relations=None,
         mask=None,
         context_mask=None,
+        inputs_mask=None,
         training=None,
     ):
+        # Keras' name for the mask of inputs where there are other tensors.
+        mask = inputs_mask if mask is None else mask
         own_context = context is None
         check_tensors(self, inputs, context, mask, context_mask)
         check_pairs(self, inputs, context, position_embeddings, attention_mask, relations)

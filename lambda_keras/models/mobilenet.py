@@ -50,7 +50,7 @@ def build_mobilenet(spec: MobileNetSpec, inputs: keras.KerasTensor, **top) -> ke
     if inputs.shape[-1] == 3:
         # The authors' network takes [-1, 1], not outputs of `preprocess_input`, and pads with 0.
         scale, offset = 2 * np.array(IMAGENET_STD), 2 * np.array(IMAGENET_MEAN) - 1
-        x = layers.Rescaling(scale.tolist(), offset.tolist(), name="rescaling")(x)
+        x = layers.Rescaling(scale.tolist(), offset.tolist(), name="input_rescaling")(x)
     x = _conv_bn(x, spec, _width(STEM, spec.alpha), 3, strides=2, name="stem")
     for number, (expansion, _, strides) in enumerate(BLOCKS, start=1):
         x = _inverted_bottleneck(

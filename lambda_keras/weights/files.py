@@ -7,7 +7,7 @@ its code. Those of PyTorch are pickles, which `python -m zoo.convert` turns into
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -141,12 +141,26 @@ def load_any_classes(
 
 
 def load_adapted(
-    model: keras.Model, rgb: keras.Model, weights: str | os.PathLike, architecture: str
+    model: keras.Model,
+    twin: Callable[[int], keras.Model],
+    channels: int,
+    weights: str | os.PathLike,
+    architecture: str,
 ) -> None:
-    """Loads weights for RGB images, possibly of other classes, into a model for other channels."""
-    loaded = load_any_classes(rgb, weights, architecture)
+    """Loads weights for RGB images or for as many channels, possibly of other classes.
+
+    `twin` builds the network of `model` for a number of channels.
+    """
+    try:
+        loaded = load_any_classes(twin(3), weights, architecture)
+    except ValueError as error:
+        try:
+            loaded = load_any_classes(twin(channels), weights, architecture)
+        except ValueError:
+            raise error from None
+    names = {layer.name for layer in loaded.layers}
     for layer in take_layers(model, loaded):
-        if isinstance(layer, keras.layers.Conv2D):  # the first one
+        if isinstance(layer, keras.layers.Conv2D) and layer.name in names:  # the first one
             kernel = keras.ops.convert_to_numpy(loaded.get_layer(layer.name).kernel)
             channels = layer.kernel.shape[2]
             if channels == 1:
@@ -289,7 +303,7 @@ def _load_keras(model: keras.Model, path: Path) -> None:
             # Arrays of another shape, which will be refused, may be too large to read.
             fits = item.shape == shapes.get(f"{name}/{place}")
             found[f"{name}/{place}"] = _read(item) if fits else SimpleNamespace(shape=item.shape)
-    prepared = {name for name in names if name.endswith("_pad") or name == "rescaling"}
+    prepared = {name for name in names if name.endswith(("_pad", "rescaling"))}
     assign(model, tensors, found, str(path), "array", prepared)
 
 

@@ -50,6 +50,17 @@ def test_shared_layers_and_models_within_models():
     assert count_flops(model) == 2 * 36 * (3 + 2)
 
 
+def test_model_of_any_size_within_a_model_of_one():
+    any_size = keras.Input((None, None, 3), name="map")
+    convolution = layers.Conv2D(5, 1)
+    one = keras.Model(any_size, convolution(any_size))
+    several = keras.Model({"map": any_size}, convolution(any_size))
+    in_order = keras.Sequential([any_size, convolution])
+    inputs = keras.Input((4, 6, 3))
+    for inner, given in ((one, inputs), (several, {"map": inputs}), (in_order, inputs)):
+        assert count_flops(keras.Model(inputs, inner(given))) == 2 * 24 * 3 * 5
+
+
 class Halved(layers.Layer):
     """A layer of a user."""
 

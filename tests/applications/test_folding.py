@@ -164,6 +164,45 @@ def test_lambda_layer_in_training_stays():
     assert kept == ["batch", None]
 
 
+def small_network(**arguments: Any) -> keras.Model:
+    x = inputs = keras.Input((8, 8, 3), **arguments)
+    x = layers.BatchNormalization()(layers.Conv2D(4, 3)(x))
+    return keras.Model(inputs, layers.BatchNormalization()(layers.Dense(4)(x)), **arguments)
+
+
+def test_folded_network_is_saved_and_folded_again(tmp_path):
+    folded = folded_alike(small_network())
+    folded.save(tmp_path / "folded.keras")
+    images = networks.images(2, 8, 8, 3)
+    expected = networks.predict(folded, images)
+    for same in (keras.models.load_model(tmp_path / "folded.keras"), folded_alike(folded)):
+        assert same.count_params() == folded.count_params()
+    np.testing.assert_array_equal(networks.predict(folded, images).shape, expected.shape)
+
+
+def test_normalization_of_adapted_statistics():
+    scale = layers.Normalization()
+    scale.adapt(np.random.default_rng(0).normal(5, 3, (9, 8, 8, 3)))
+    x = inputs = keras.Input((8, 8, 3))
+    model = keras.Model(inputs, layers.BatchNormalization()(layers.Conv2D(4, 3)(scale(x))))
+    images = networks.images(2, 8, 8, 3)
+    expected = networks.predict(model, images)
+    received = networks.predict(fold_batch_normalization(model), images)
+    np.testing.assert_allclose(received, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("training", "kept"), [(None, 0), (False, 0), (True, 2)])
+def test_model_within_a_model(training, kept):
+    inputs = keras.Input((8, 8, 3))
+    outputs = small_network(name="inner")(inputs, training=training)
+    model = keras.Model(inputs, layers.Dense(2)(outputs))
+    folded = fold_batch_normalization(model) if training else folded_alike(model)
+    assert len(norms(folded)) == kept
+    half = fold_batch_normalization(model, "mixed_bfloat16")
+    inner: Any = half.get_layer("inner")
+    assert inner.layers[1].compute_dtype == "bfloat16" if not training else True
+
+
 @pytest.mark.parametrize("change", ["quantize", "enable_lora"])
 def test_layers_with_other_weights_stay(change):
     """The convolution before the first normalization is folded all the same."""

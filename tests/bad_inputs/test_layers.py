@@ -150,7 +150,7 @@ UNFIT = [(layers.LambdaLayer, *row) for row in UNFIT] + [
         "block_size=7, strides=2",
     ),
     (layers.AxialAttention, {"filters": 9}, DIVISIBLE, "filters=9, num_heads=2"),
-    (layers.AxialAttention, {"filters": 2}, "a positive integer", "key_dim=0"),
+    (layers.AxialAttention, {"filters": 1}, DIVISIBLE, "filters=1, num_heads=2"),
     (layers.AugmentedConvolution, {"value_filters": 8}, "less than filters", "value_filters=8"),
     (layers.AugmentedConvolution, {"value_filters": 3}, DIVISIBLE, "filters=3"),
 ]

@@ -276,6 +276,20 @@ def test_padding_mask_of_an_embedding_arrives():
     np.testing.assert_allclose(outputs[1], longer[1, :5], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("other", ["context", "attention_mask"])
+def test_padding_mask_of_an_embedding_arrives_next_to_other_tensors(other):
+    tokens = np.array([[3, 1, 4, 0, 0], [2, 7, 1, 8, 2]])
+    embedded = keras.layers.Embedding(9, 6, mask_zero=True)(tokens)
+    values = keras.ops.convert_to_tensor(to_numpy(embedded))  # without a mask
+    more = values if other == "context" else keras.ops.ones((5, 5), "bool")
+    layer = small()
+    expected = layer(values, **{other: more}, mask=tokens > 0, training=True)
+    without = layer(values, **{other: more}, training=True)
+    received = to_numpy(layer(embedded, **{other: more}, training=True))
+    np.testing.assert_allclose(received, to_numpy(expected), rtol=1e-5, atol=1e-6)
+    assert np.abs(received - to_numpy(without)).max() > 1e-3
+
+
 def test_mask_goes_on_where_the_grid_does():
     """After a strided layer it would be the mask of another grid."""
     tokens = np.array([[3, 1, 4, 0, 0], [2, 7, 1, 8, 2]])

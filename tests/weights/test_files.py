@@ -65,7 +65,7 @@ def test_mobilenet_of_an_earlier_version(monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
         patch.setattr(keras.layers, "Rescaling", lambda *_, **__: lambda x: x)
         MobileNetV2(**arguments).save_weights(path)
-    message = "only one of the two has the layer 'rescaling'.* have to be trained again"
+    message = "only one of the two has the layer 'input_rescaling'.* have to be trained again"
     with pytest.raises(ValueError, match=message):
         MobileNetV2(weights=path, **arguments)
 
@@ -195,6 +195,34 @@ def test_adapted_to_other_channels(saved, channels):
         np.testing.assert_allclose(received, expected, atol=1e-6)
     with pytest.raises(ValueError, match=r"stem_conv/vars/0: expected .* received"):
         small(input_shape=shape, weights=path)
+
+
+def test_adapted_from_weights_of_the_same_channels(tmp_path):
+    """Which are not those of RGB images."""
+    shape, path = (16, 16, 1), tmp_path / "gray.weights.h5"
+    model = small(input_shape=shape)
+    model.save_weights(path)
+    other = small(input_shape=shape, classes=5, weights=path, adapt_weights=True)
+    for layer in other.layers[:-1]:
+        for one, same in zip(
+            layer.get_weights(), model.get_layer(layer.name).get_weights(), strict=True
+        ):
+            np.testing.assert_array_equal(one, same)
+    with pytest.raises(ValueError, match=r"stem_conv/vars/0: expected \(.*, 3, \d+\), received"):
+        small(input_shape=(16, 16, 2), weights=path, adapt_weights=True)
+
+
+@pytest.mark.parametrize("adapt", [{}, {"adapt_weights": True}])
+def test_layers_before_the_network(saved, adapt):
+    model, path = saved
+    inputs = keras.Input((16, 16, 3))
+    front = keras.layers.Conv2D(3, 1)
+    scaled = front(keras.layers.Rescaling(0.5)(inputs))
+    front.kernel.assign(np.eye(3)[None, None])
+    whole = small(input_tensor=scaled, weights=path, **adapt)
+    images = networks.images(2, 16, 16, 3)
+    expected = networks.predict(model, images / 2)
+    np.testing.assert_allclose(networks.predict(whole, images), expected, atol=1e-6)
 
 
 def test_adapted_to_other_classes(saved):

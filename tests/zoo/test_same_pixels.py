@@ -91,8 +91,8 @@ def loaded(request, photos, tmp_path, monkeypatch):
     if request.param == "weights":
         monkeypatch.setattr(source_weights, "create_model", lambda *_, **__: mirror())
         names = [str(i) for i in range(CLASSES)]
-        classifier = Weights(NAME, "imagenet", names, SIZE).load()
-        evaluated = Weights(NAME, "imagenet", image_size=SIZE).load_with_images(records)
+        classifier = Weights(NAME, "a.weights.h5", names, SIZE).load()
+        evaluated = Weights(NAME, "a.weights.h5", image_size=SIZE).load_with_images(records)
         preprocessing = preprocessing_of(NAME, SIZE)
     else:
         run = run_folder.start(

@@ -1,6 +1,7 @@
 """Checked settings from a command line and a YAML file, with errors of one line."""
 
 import inspect
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -168,6 +169,9 @@ def _quoted(cls: type[Settings], arguments: Sequence[str]) -> list[str]:
     lists = [n for n, f in fields if mark in f.metadata and get_origin(f.annotation) is list]
     result, positional = [], []
     for option, argument in pairwise(["", *arguments]):
+        mine = re.match("(--models=)?([^[].*)", argument)
+        if mine and (mine[1] or option == "--models"):  # commas within brackets divide nothing
+            argument = (mine[1] or "") + json.dumps(re.split(r",(?![^[]*\])", mine[2]))
         if re.match(r"--[\w.]*overrides=", argument) or option.endswith("overrides"):
             argument = re.sub(r"=(\[[^][\"]*\])", r'="\1"', argument)
         is_value = option.startswith("-") and option != "--" and "=" not in option
@@ -178,4 +182,6 @@ def _quoted(cls: type[Settings], arguments: Sequence[str]) -> list[str]:
             raise ValueError(f"{lists[0]}: {expected}. Received: {argument!r}")
         else:
             positional.append(f'"{argument}"')
+    if positional and result and re.fullmatch("--(?!help)[^=]+", result[-1]):
+        raise ValueError(f"{result[-1]}: expected a value. Received: none")
     return result + positional

@@ -54,6 +54,9 @@ class Demo:
         with telling_what_is_wrong(photo):
             view = self.classifier.view(Path(photo))
             grid = lambda_layers(self.classifier.model)[layer]
+            heads = self.classifier.model.get_layer(layer).num_heads
+            if head not in (MEAN, *range(heads)):
+                raise ValueError(f"{layer} has {heads} heads")
             row, column = y * grid[0] // len(view), x * grid[1] // len(view)
             found = lambda_maps(self.classifier.model, layer, preprocess_input(view), row, column)
         maps = {
@@ -97,7 +100,7 @@ class Demo:
         def in_pixels(click: gr.SelectData) -> list[int]:  # of the preprocessed image
             return [i * size // VIEW for i in click.index]
 
-        heads = range(model.get_layer(next(iter(layers))).num_heads)
+        heads = range(max(model.get_layer(name).num_heads for name in layers))
         gr.Markdown(f"## Where it looked\n{HELP_MAPS}")
         names = [(f"{name} ({h} x {w})", name) for name, (h, w) in layers.items()]
         numbers = [("mean of all heads", MEAN), *((f"head {i + 1}", i) for i in heads)]

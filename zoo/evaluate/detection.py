@@ -92,9 +92,10 @@ def with_file_ids(found: Sequence["Json"], annotations: "Json") -> list["Json"]:
         {
             **one,
             "image_id": images[one["image_id"]],
-            "category_id": categories.get(one["category_id"], one["category_id"]),
+            "category_id": categories[one["category_id"]],
         }
         for one in found
+        if one["category_id"] in categories  # the file may use the ids of others for its own
     ]
 
 

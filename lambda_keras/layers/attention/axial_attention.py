@@ -181,10 +181,12 @@ class AxialAttention(MapLayer):
     ):
         super().__init__(**kwargs)
         self.keep(locals())
+        expected = "filters divisible by num_heads"
+        self.require(filters % num_heads == 0, expected, "filters", "num_heads")
         value_dim = filters // num_heads
         normal = keras.initializers.RandomNormal(stddev=value_dim**-0.5)
         self.embeddings_initializer = self.embeddings_initializer or normal
-        self.key_dim: int = value_dim // 2 if key_dim is None else key_dim
+        self.key_dim: int = max(value_dim // 2, 1) if key_dim is None else key_dim
         own = {
             "num_heads": num_heads,
             "key_dim": self.key_dim,

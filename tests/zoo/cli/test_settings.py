@@ -94,6 +94,7 @@ class Words(Settings):
     format: str = ""
     top: Count = 1
     overrides: TypedValues = Field(default={})
+    models: tuple[str, ...] = ()
 
 
 def test_positional_words_may_stand_between_options():
@@ -107,7 +108,14 @@ def test_words_that_cannot_be_quoted_are_refused(word):
         Words.from_command_line([word])
 
 
+def test_option_without_a_value_is_named():
+    with pytest.raises(ValueError, match=r"^--format: expected a value\. Received: none$"):
+        Words.from_command_line(["a", "--top", "3", "--format"])
+
+
 def test_lists_in_overrides():
+    config = Words.from_command_line(["a", "--models", "b@32:scope=[3,3]:key_dim=8,c"])
+    assert config.models == ("b@32:scope=[3,3]:key_dim=8", "c")
     config = Words.from_command_line(["a", "--overrides", "scope=[7,7],x=1e-3", "--overrides=y=[]"])
     assert config.overrides == {"scope": [7, 7], "x": "1e-3", "y": []}
 

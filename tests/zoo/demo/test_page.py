@@ -75,6 +75,9 @@ def test_maps_are_those_of_the_clicked_position(photo, monkeypatch):
             np.testing.assert_allclose(weights, shown_heads, atol=1e-6)
     assert shown.classify(None) is None
     assert shown.look(None, layer, MEAN, 0, 0) == (None, "", None)
+    heads = model.get_layer(layer).num_heads
+    with pytest.raises(gr.Error, match=f"{layer} has {heads} heads"):  # another one has more
+        shown.look(photo, layer, heads, 0, 0)
 
 
 @pytest.mark.parametrize(

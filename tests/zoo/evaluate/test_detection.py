@@ -53,3 +53,5 @@ def test_ids_are_those_of_the_file():
     assert detection.with_file_ids(found, annotations) == [
         {"image_id": image, "category_id": 90, "score": 0.5} for image in (17, 2)
     ]
+    other = {"image_id": 1, "category_id": 90, "score": 0.5}  # a category of the detector alone
+    assert detection.with_file_ids([other], annotations) == []
