@@ -121,7 +121,10 @@ def _call_flops(layer: Any, node: Any) -> dict[str, int]:
             return count(layer, node)
     if isinstance(layer, keras.Model) and getattr(layer, "inputs", None):
         if any(None in one.shape[1:] for one in layer.inputs):
-            given = [keras.Input(one.shape[1:], dtype=one.dtype) for one in node.input_tensors]
+            given = [
+                keras.Input(one.shape[1:], dtype=one.dtype, name=own.name)
+                for own, one in zip(layer.inputs, node.input_tensors, strict=True)
+            ]
             is_list = isinstance(layer, keras.Sequential)
             packed = given if is_list else keras.tree.pack_sequence_as(layer.input, given)
             layer = keras.models.clone_model(layer, packed)
