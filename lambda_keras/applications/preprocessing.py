@@ -165,7 +165,7 @@ class Preprocessing:
         return np.asarray(_center(image, self.image_size, self.image_size), "float32")
 
     def __str__(self) -> str:
-        """What is done, as a model card states it."""
+        """The steps, as a model card states them."""
         shape, by = f"{self.image_size} x {self.image_size} pixels", self.interpolation
         if self.resize == "crop":
             resized = f"shorter side resized to {self.shorter_side} pixels"

@@ -169,9 +169,9 @@ def _quoted(cls: type[Settings], arguments: Sequence[str]) -> list[str]:
     lists = [n for n, f in fields if mark in f.metadata and get_origin(f.annotation) is list]
     result, positional = [], []
     for option, argument in pairwise(["", *arguments]):
-        mine = re.match("(--models=)?([^[].*)", argument)
-        if mine and (mine[1] or option == "--models"):  # commas within brackets divide nothing
-            argument = (mine[1] or "") + json.dumps(re.split(r",(?![^[]*\])", mine[2]))
+        models = re.match("(--models=)?([^[].*)", argument)
+        if models and (models[1] or option == "--models"):  # commas within brackets divide nothing
+            argument = (models[1] or "") + json.dumps(re.split(r",(?![^[]*\])", models[2]))
         if re.match(r"--[\w.]*overrides=", argument) or option.endswith("overrides"):
             argument = re.sub(r"=(\[[^][\"]*\])", r'="\1"', argument)
         is_value = option.startswith("-") and option != "--" and "=" not in option

@@ -68,7 +68,8 @@ class Weights(ClassifierSource):
     def for_data(self, class_names: Sequence[str], image_size: int) -> Self:
         """See the base class; outputs of published weights keep their names, if data have some."""
         if is_published_name(self.weights):
-            class_names = _published_names(self.weights, class_names)
+            own = () if self.class_names is None else (self.class_names,)
+            class_names = _published_names(self.weights, own, class_names)
         return replace(self, class_names=class_names, image_size=image_size)
 
     def load_with_images(self, data: DataConfig) -> tuple[Classifier, ImageData]:
@@ -80,9 +81,11 @@ class Weights(ClassifierSource):
         return size if self.image_size is None else self.image_size
 
 
-def _published_names(weights: str, names: Sequence[str]) -> Sequence[str]:
+def _published_names(
+    weights: str, given: Sequence[Sequence[str]], names: Sequence[str]
+) -> Sequence[str]:
     """Names of all outputs, for data of these classes: of all of them, or of some."""
-    for every in zip(*classes_of(weights), strict=True):  # ids, then words
+    for every in (*given, *zip(*classes_of(weights), strict=True)):  # ids, then words
         if set(names) <= set(every):
             return every
     if list(names) != [str(number) for number in range(len(every))]:
