@@ -60,6 +60,17 @@ def distillation_loss(teacher: Any, student: Any, temperature: float) -> Any:
     return temperature**2 * ops.sum(ops.exp(expected) * (expected - found), axis=-1)
 
 
+class DistillationLoss(keras.losses.Loss):
+    """The mean of `distillation_loss`, which Keras scales for the number of devices."""
+
+    def __init__(self, temperature: float) -> None:
+        super().__init__()
+        self.temperature = temperature
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        return distillation_loss(y_true, y_pred, self.temperature)
+
+
 def create_loss(config: TrainingConfig, reduction: str) -> keras.losses.Loss:
     """Returns the loss of logits and labels that the settings ask for."""
     if config.loss == "binary_crossentropy":
@@ -98,7 +109,7 @@ class Objective(keras.layers.Layer):
         self.loss = loss
         self.class_weights = None if class_weights is None else np.array(class_weights, "float32")
         self.teacher = teacher
-        self.temperature = temperature
+        self.distillation = DistillationLoss(temperature)
         self.share = share
         if teacher is not None:
             teacher.trainable = False
@@ -113,10 +124,7 @@ class Objective(keras.layers.Layer):
         if self.teacher is None:
             return loss
         logits = ops.stop_gradient(self.teacher(x, training=False))
-        distillation = distillation_loss(logits, y_pred, self.temperature)
-        if weights is not None:
-            distillation = distillation * weights
-        return (1 - self.share) * loss + self.share * ops.mean(distillation)
+        return (1 - self.share) * loss + self.share * self.distillation(logits, y_pred, weights)
 
 
 class TrainingModel(keras.Model):

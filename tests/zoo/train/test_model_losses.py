@@ -1,8 +1,11 @@
 """Losses against NumPy."""
 
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
 from support import networks
 
@@ -72,6 +75,20 @@ def test_objective_weighs_classes_and_hears_the_teacher():
     assert objective.trainable_variables == []
     for value, now in zip(before, networks.values(teacher.weights), strict=True):
         np.testing.assert_array_equal(value, now)
+
+
+def test_every_part_of_the_objective_is_scaled_for_several_devices(monkeypatch):
+    """Keras adds up the gradients of the replicas."""
+    teacher, images = networks.linear_model(classes=3), networks.images(2, 8, 8, 3)
+    give_logits(teacher)
+    loss = create_loss(TrainingConfig(), "sum_over_batch_size")
+    four = SimpleNamespace(num_replicas_in_sync=4)
+    for share in (0, 0.5, 1):
+        objective = Objective(loss, teacher=teacher, temperature=2, share=share)
+        one = float(objective.of(images, LABELS, LOGITS))
+        with monkeypatch.context() as patch:
+            patch.setattr(tf.distribute, "get_strategy", lambda: four)
+            assert float(objective.of(images, LABELS, LOGITS)) == pytest.approx(one / 4)
 
 
 def test_objective_of_pseudo_labeled_images():
