@@ -84,7 +84,7 @@ def run(end):
     if end:
         globals()[end[0]](*end[1:])
     sys.argv = ["zoo.train", *sys.argv[4:], "--output_dir", folder]
-    run_command(train.main, ("tensorflow", "jax"))
+    run_command(train.main)
     sys.exit()
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also where tests run in the background
