@@ -11,6 +11,7 @@ import sysconfig
 import tarfile
 import tomllib
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ CONFIGS = "tpu_configs"
 # Files that describe and lock a release, in addition to the packages.
 TOP = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE")
 FOLDERS = ("docs", "requirements", CONFIGS)
+NO_CACHES = shutil.ignore_patterns("__pycache__")
 BUILD = "from setuptools.build_meta import build_sdist; build_sdist({!r})"
 
 
@@ -32,9 +34,8 @@ BUILD = "from setuptools.build_meta import build_sdist; build_sdist({!r})"
 def sdist(tmp_path_factory) -> Path:
     """The source distribution, unpacked; of a copy, because setuptools writes into its tree."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("sdist")
-    no_caches = shutil.ignore_patterns("__pycache__")
     for name in (*PACKAGES, *FOLDERS):
-        shutil.copytree(ROOT / name, source / name, ignore=no_caches)
+        shutil.copytree(ROOT / name, source / name, ignore=NO_CACHES)
     for name in TOP:
         shutil.copy(ROOT / name, source)
     # setuptools takes tests/test*.py along unless it is told otherwise.
@@ -135,26 +136,44 @@ def test_nothing_says_to_install_the_project_by_its_bare_name():
             )
 
 
-@pytest.mark.very_slow
-def test_installed_wheel_lists_trains_exports_and_predicts(wheel_path, tmp_path):
-    """In an environment of its own, outside of the checkout.
+def copied_by_the_dockerfile(target: Path) -> None:
+    """Copies the files from which the Dockerfile installs, as it does."""
+    lines = (ROOT / "Dockerfile").read_text("utf-8").splitlines()
+    copied = [line.split()[1:] for line in lines if line.startswith("COPY ")]
+    assert len(copied) == 5
+    for *names, place in copied:
+        for name in names:
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, target / place, ignore=NO_CACHES)
+            else:
+                (target / place).mkdir(exist_ok=True)
+                shutil.copy(ROOT / name, target / place)
 
-    Dependencies are those of the lock, taken from the environment of the tests; its installation
-    of this project, which is editable, is not seen there.
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Callable[..., str]:
+    """Runs programs of an environment of its own, outside of the checkout, in an empty folder.
+
+    The wheel is built from what the Dockerfile copies. Dependencies are those of the lock, taken
+    from the environment of the tests; its installation of this project, which is editable, is not
+    seen there.
     """
-    bin_folder = tmp_path / "env" / "bin"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
-    (packages,) = (tmp_path / "env").glob("lib/python*/site-packages")
+    folder = tmp_path_factory.mktemp("installed")
+    source, here, bin_folder = folder / "source", folder / "here", folder / "env" / "bin"
+    source.mkdir()
+    here.mkdir()
+    copied_by_the_dockerfile(source)
+    code = f"from setuptools.build_meta import build_wheel; build_wheel({str(folder)!r})"
+    subprocess.run([sys.executable, "-c", code], cwd=source, check=True, capture_output=True)
+    shutil.rmtree(source)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True)
+    (packages,) = (folder / "env").glob("lib/python*/site-packages")
     # Packages on a path named in a .pth file are imported; .pth files there are not read.
     (packages / "locked.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    pip = [sys.executable, "-m", "pip", "--python", str(bin_folder / "python")]
-    subprocess.run(
-        [*pip, "install", "--quiet", "--no-deps", "--no-index", "--ignore-installed", wheel_path],
-        check=True,
-        capture_output=True,
-    )
-    here = tmp_path / "here"
-    here.mkdir()
+    pip = [sys.executable, "-m", "pip", "--python", str(bin_folder / "python"), "install"]
+    options = ["--quiet", "--no-deps", "--no-index", "--no-compile", "--ignore-installed"]
+    wheels = [*folder.glob("*.whl")]
+    subprocess.run([*pip, *options, *wheels], check=True, capture_output=True)
     kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "KERAS_BACKEND")}
 
     def run(*arguments: str | Path) -> str:
@@ -165,23 +184,68 @@ def test_installed_wheel_lists_trains_exports_and_predicts(wheel_path, tmp_path)
         assert result.returncode == 0, result.stderr
         return result.stdout
 
-    where = "import zoo, lambda_keras; print(zoo.__file__, lambda_keras.__file__)"
-    for path in run("python", "-c", where).split():
-        assert Path(path).is_relative_to(packages)
-    assert "lambda_resnet50" in run("lambda-keras", "list")
+    return run
 
+
+# Every name of a configuration, as `lambda-keras train --config NAME` reads it.
+READ_CONFIGURATIONS = """
+import sys, lambda_keras, zoo
+from zoo.cli.main import Verb
+from zoo.fields import configurations
+assert all(module.__file__.startswith(sys.prefix) for module in (lambda_keras, zoo))
+for name in configurations():
+    Verb("train").parse(["--config", name, "--output_dir", "runs/mine"])
+print(*configurations())
+"""
+# As README.md has it: a network from the wheel, its labels, and the commands as functions.
+PREDICT = """
+import numpy as np
+from lambda_keras.applications import LambdaResNet14, decode_predictions, preprocess_input
+from zoo.api import train
+images = preprocess_input(np.zeros((1, 28, 28, 3)))
+predictions = LambdaResNet14(weights="fashion_mnist")(images)
+print(decode_predictions(np.array(predictions), top=1, weights="fashion_mnist"))
+try:
+    train(config="lambda_resnet14_digits", data={"source": "none"})
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_installed_wheel_has_what_commands_read(installed):
+    """Configurations, weights and scripts, with no source tree in reach."""
+    names = {path.stem for path in (ROOT / CONFIGS).glob("*.yaml")}
+    assert set(installed("python", "-c", READ_CONFIGURATIONS).split()) == names
+    assert "lambda_resnet50" in installed("lambda-keras", "list")
+    assert "--max_waiting" in installed("python", "-m", "zoo.serve", "--help")
+    said = installed("python", "-c", PREDICT)
+    assert "no such choice" in said, said
+    assert re.search(r"\[\[\('\w+', '[\w/ -]+', ", said)
+
+
+@pytest.mark.slow
+def test_wheel_of_the_dockerfile_is_that_of_the_source_distribution(installed, wheel):
+    code = "import importlib.metadata as m; print(*m.files('lambda_keras'), sep='\\n')"
+    files = set(installed("python", "-c", code).splitlines())
+    kept = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert {name for name in files if name.startswith(PACKAGES) and "dist-info" not in name} == kept
+
+
+@pytest.mark.very_slow
+def test_installed_wheel_trains_exports_and_predicts(installed):
+    here = Path(installed("python", "-c", "import os; print(os.getcwd())").strip())
     settings = "--model.image_size 16 --data.batch_size 256 --training.steps_per_execution 1"
     settings += " --training.epochs 1 --optimizer.warmup_epochs 0 --output_dir runs/digits"
-    run("lambda-keras", "train", "--config", "lambda_resnet14_digits", *settings.split())
+    installed("lambda-keras", "train", "--config", "lambda_resnet14_digits", *settings.split())
     metrics = json.loads((here / "runs/digits/metrics.json").read_text())
     assert metrics["test_images"] == 360
 
-    exported = run("python", "-m", "zoo.export", "--run", "runs/digits", "--output", "exports")
-    assert "exported to exports/lambda_resnet14/1" in exported
+    exported = installed("python", "-m", "zoo.export", "--run", "runs/digits", "--output", "out")
+    assert "exported to out/lambda_resnet14/1" in exported
     from PIL import Image
     from sklearn.datasets import load_digits
 
     digit = Image.fromarray((load_digits().images[0] * 15).astype("uint8"))
     digit.save(here / "digit.png")
-    said = run("lambda-keras", "predict", "--run", "runs/digits", "digit.png", "--top", "10")
+    said = installed("lambda-keras", "predict", "--run", "runs/digits", "digit.png", "--top", "10")
     assert said.count("%  ") == 10

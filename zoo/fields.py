@@ -130,7 +130,7 @@ TypedValues = Annotated[dict[str, Any], AfterValidator(typed)]
 
 def configurations() -> dict[str, Path]:
     """Returns the files of the configurations that come with the zoo, by name."""
-    zoo = Path(__file__).parents[1]
+    zoo = Path(__file__).parent
     installed = zoo / "tpu_configs"
     folder = installed if installed.is_dir() else zoo.parent / "tpu_configs"  # of a checkout
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}

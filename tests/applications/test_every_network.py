@@ -11,11 +11,11 @@ import keras
 import numpy as np
 import pytest
 from support import networks
+from support.counts import counts_of_deep
 
 from lambda_keras.applications import (
     count_flops,
     feature_extractor,
-    flops,
     fold_batch_normalization,
 )
 from lambda_keras.models.specs import NETWORKS
@@ -210,51 +210,14 @@ def test_row_counts_the_built_model(name, monkeypatch):
         assert networks.squeeze_excitation_blocks(model) == networks.block_names(expected)
 
 
-def kind_of(stage: str, block: int, has_lambda: bool) -> tuple[str, bool, bool]:
-    """Blocks of one kind have as many parameters and operations: the first has the shortcut."""
-    return stage, block == 1, has_lambda
-
-
-def counts_of_deep(form, size, depths, monkeypatch, **arguments) -> dict[str, tuple[int, float]]:
-    """Parameters and 10^9 operations of deep models, by their names.
-
-    A block of each kind is counted where 50 layers are built; the rest is arithmetic.
-    """
-    networks.skip_drawing(monkeypatch)
-    model = create_model(form.format(50), input_shape=(size, size, 3), **arguments)
-    with_lambda = networks.lambda_blocks(model)
-    sums, blocks = collections.Counter(), collections.defaultdict(set)
-    for layer, node in flops.calls(model):
-        stage, _, rest = layer.name.partition("_block")
-        number = rest.split("_")[0]
-        block = f"{stage}_block{number}"
-        kind = kind_of(stage, int(number), block in with_lambda) if rest else "around"
-        blocks[kind].add(block if rest else "")
-        sums[kind, "parameters"] += networks.trainable_parameters(layer)
-        sums[kind, "operations"] += sum(flops._call_flops(layer, node).values())
-    networks.skip_building(monkeypatch)
-    counts = {}
-    for name, golden_blocks in depths.items():
-        spec = create_model(name, **arguments)
-        kinds = ["around"] + [
-            kind_of(stage, block, block in spec.mixer_blocks[number])
-            for number, stage in enumerate(networks.STAGES)
-            for block in range(1, spec.blocks[number] + 1)
-        ]
-        assert list(spec.blocks) == golden_blocks
-        parameters, operations = (
-            sum(sums[kind, what] // len(blocks[kind]) for kind in kinds)
-            for what in ("parameters", "operations")
-        )
-        counts[name] = parameters, round(operations / 1e9, 3)
-    return counts
-
-
 @pytest.mark.one_backend
 @pytest.mark.slow
 @pytest.mark.parametrize(("form", "size"), DEEP)
 def test_rows_of_deep_models_count_their_blocks(form, size, monkeypatch):
-    counts = counts_of_deep(form, size, DEEP[form, size], monkeypatch)
+    depths = DEEP[form, size]
+    counts = counts_of_deep(form, size, depths, monkeypatch)
+    for name, blocks in depths.items():
+        assert list(create_model(name).blocks) == blocks
     assert counts == {name: (NETWORKS[name].parameters, NETWORKS[name].gflops) for name in counts}
 
 
@@ -262,7 +225,6 @@ def test_rows_of_deep_models_count_their_blocks(form, size, monkeypatch):
 @pytest.mark.slow
 def test_table_16(monkeypatch):
     """LambdaResNet-270 with a 7x7 scope: the published 34 GFLOPs are those of C-L-L-L."""
-    depths = {"lambda_resnet270": GOLDEN["270"]["blocks"]}
-    arguments = {"placement": "CLLL", "scope": 7}
-    counts = counts_of_deep("lambda_resnet{}", 256, depths, monkeypatch, **arguments)
+    names, arguments = ["lambda_resnet270"], {"placement": "CLLL", "scope": 7}
+    counts = counts_of_deep("lambda_resnet{}", 256, names, monkeypatch, **arguments)
     assert counts == {"lambda_resnet270": (47_697_384, 33.697)}
