@@ -1,11 +1,13 @@
 """Every network by its name: its counts, and on small images all that users do with one.
 
-`make test` has the smallest one, `make test-all` one of each builder, `make test-slow` the others.
+Its counts are those of the whole network; the rest is done with few blocks of every kind.
 """
 
 import collections
 import itertools
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -18,16 +20,14 @@ from lambda_keras.applications import (
     feature_extractor,
     fold_batch_normalization,
 )
-from lambda_keras.models.specs import NETWORKS
+from lambda_keras.models.specs import NETWORKS, ResNetSpec
 from zoo.registry import create_model
 
 DEPTHS = ("101", "152", "200", "270", "350", "420")
-MARKS = {"lambda_resnet14": [], "lambda_mobilenet_v2": [pytest.mark.slow]}
+MARKS = {"lambda_resnet14": []}
 NAMES = [
     # One process builds a model for all its tests.
-    pytest.param(
-        name, marks=[pytest.mark.xdist_group(name), *MARKS.get(name, [pytest.mark.very_slow])]
-    )
+    pytest.param(name, marks=[pytest.mark.xdist_group(name), *MARKS.get(name, [pytest.mark.slow])])
     for name in NETWORKS
     if not any(depth in name for depth in DEPTHS)
 ]
@@ -46,8 +46,12 @@ NORMALIZED_AWAY += r"|.*_double_attention/(features|gather|project)/bias"
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def name(request) -> str:
-    return request.param
+def name(request) -> Iterator[str]:
+    row = NETWORKS[request.param]
+    with pytest.MonkeyPatch.context() as patch:
+        if isinstance(row.spec, ResNetSpec):
+            patch.setitem(NETWORKS, row.name, replace(row, spec=networks.shrunk(row.spec)))
+        yield row.name
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import keras
@@ -129,6 +130,26 @@ def calibrate(model: keras.Model, inputs: np.ndarray) -> None:
 def predict(model: keras.Model, inputs: np.ndarray) -> np.ndarray:
     """As `model.predict` gives them, without the seconds to compile it."""
     return np.asarray(ops.convert_to_numpy(model(inputs, training=False)), "float32")
+
+
+def shrunk(spec: ResNetSpec) -> ResNetSpec:
+    """A spec with at most two blocks in a stage, of every kind that the stage has."""
+    kept = tuple(min(number, 2) for number in spec.blocks)
+
+    def among(stages):
+        """The numbers of blocks that are left; the last one where none is."""
+        return tuple(
+            tuple(number for number in numbers if number <= count) or (count,) * bool(numbers)
+            for numbers, count in zip(stages, kept, strict=True)
+        )
+
+    return replace(
+        spec,
+        blocks=kept,
+        filters=min(spec.filters, 16),
+        mixer_blocks=among(spec.mixer_blocks),
+        double_attention=among(spec.double_attention),
+    )
 
 
 def skip_drawing(monkeypatch) -> None:
