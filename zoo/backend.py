@@ -1,9 +1,12 @@
-"""The backend of Keras, chosen before its import."""
+"""The backend of Keras, chosen before its import, and the CPU cores for it."""
 
+import math
 import os
 import platform
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 BACKENDS = ("tensorflow", "jax", "torch")
 _process: int | None = None  # process that runs networks; its forks cannot
@@ -50,3 +53,36 @@ def use_onednn() -> None:
     """
     if platform.machine() in ("x86_64", "AMD64"):
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+
+
+def schedulable_cores() -> int:
+    """Returns the number of CPU cores that this process may run on, by its affinity."""
+    known = hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
+
+
+def cores(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
+    """Returns the number of CPU cores that this process can keep busy.
+
+    Of a machine's cores, a container has those of its affinity, for the share of time that the
+    quotas of its control group and of all groups around it leave (cgroup v2 and v1).
+    """
+    found: float = schedulable_cores()
+    with suppress(OSError):
+        for line in own.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)  # v2 names no controllers
+            if controllers and "cpu" not in controllers.split(","):
+                continue
+            group = groups / controllers / path.lstrip("/")
+            names = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if controllers else ("cpu.max",)
+            for folder in (group, *group.parents):
+                with suppress(OSError, ValueError):  # no such file, or "max": no quota
+                    texts = " ".join((folder / name).read_text() for name in names)
+                    quota, period = map(float, texts.split())
+                    found = min(found, quota / period) if quota > 0 else found  # -1: no quota
+    return math.ceil(found)
+
+
+def cores_if_fewer() -> int:
+    """Returns `cores`, or 0 if they are all cores of the machine, which runtimes count."""
+    return cores() if cores() < (os.cpu_count() or 1) else 0

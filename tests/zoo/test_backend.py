@@ -2,9 +2,11 @@
 
 import os
 import platform
+import re
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -109,3 +111,41 @@ def in_a_fork(function) -> str:
     os.close(write)
     with os.fdopen(read) as pipe:
         return pipe.read()
+
+
+@pytest.mark.parametrize(
+    ("group", "files", "expected"),
+    [
+        ("0::/", {}, 8),
+        ("0::/", {"cpu.max": "max 100000"}, 8),
+        ("0::/", {"cpu.max": "150000 100000"}, 2),
+        ("0::/a/b", {"cpu.max": "50000 100000", "a/b/cpu.max": "400000 100000"}, 1),
+        ("0::/a/b", {"a/cpu.max": "300000 100000", "a/b/cpu.max": "max 100000"}, 3),
+        ("0::/", {"cpu.max": "6400000 100000"}, 8),
+        (
+            "3:cpu,cpuacct:/docker/1\n2:cpuset:/\n0::/",  # the folder of the host is not there
+            {"cpu,cpuacct/cpu.cfs_quota_us": "400000", "cpu,cpuacct/cpu.cfs_period_us": "100000"},
+            4,
+        ),
+        ("1:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 8),
+    ],
+)
+def test_cores_are_those_of_affinity_and_quotas(tmp_path, monkeypatch, group, files, expected):
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{text}\n")
+    own = tmp_path / "own"
+    assert backend.cores(tmp_path, own) == 8, "without control groups"
+    own.write_text(f"{group}\n")
+    assert backend.cores(tmp_path, own) == expected
+
+
+def test_nothing_else_counts_the_cores_of_the_machine():
+    counting = {
+        path.name
+        for path in Path(backend.__file__).parent.rglob("*.py")
+        if re.search(r"cpu_count\(|ThreadPoolExecutor\(\)", path.read_text("utf-8"))
+    }
+    assert counting == {"backend.py"}

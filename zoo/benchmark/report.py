@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic_core import to_jsonable_python
 
+from zoo.backend import cores, schedulable_cores
 from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING, BenchmarkSettings, place
 from zoo.errors import install
 from zoo.files import atomic_write
@@ -268,15 +269,9 @@ def find_hardware() -> dict[str, Any]:
     }
 
 
-def cores() -> int:
-    """Counts the CPU cores that this process may use."""
-    known = hasattr(os, "sched_getaffinity")
-    return len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
-
-
 def threads() -> int:
     """Counts the threads that TensorFlow uses on this CPU."""
-    return int(os.environ.get("TF_NUM_INTRAOP_THREADS", 0)) or cores()
+    return int(os.environ.get("TF_NUM_INTRAOP_THREADS", 0)) or schedulable_cores()
 
 
 def progress(text: str) -> None:

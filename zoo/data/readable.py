@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from zoo.backend import cores
 from zoo.data.image_files import to_jpeg_or_png
 from zoo.errors import needs_extra, printable, some
 from zoo.files import why_no_file
@@ -58,7 +59,7 @@ def check_readable(
     unknown = [path for path in paths if path not in files]
     if remember and len(unknown) >= MANY:
         print(f"reading {len(unknown):,} image files, once for all starts", file=sys.stderr)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(cores()) as pool:
         reading = track(pool.map(_read, unknown), "Checking images", len(unknown), transient=True)
         while some_files := list(islice(reading, MANY)):
             files |= {file.path: file for file in some_files}

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from zoo.backend import cores
 from zoo.data.crops import check_header, decode
 from zoo.data.image_files import to_jpeg_or_png
 from zoo.pseudo_label.inputs import find_ranges
@@ -102,7 +103,7 @@ def read_excluded(patterns: Sequence[str], folder: Any) -> tuple[np.ndarray, np.
         tracked = track(ranges, "Reading images to leave out", transient=True)
         files = (content for part in tracked for content, _ in part.read())
         digests, hashes = [], [np.zeros(0, "int64")]
-        with ThreadPoolExecutor() as pool:
+        with ThreadPoolExecutor(cores()) as pool:
             while batch := list(islice(files, AT_ONCE)):
                 digests += [hashlib.sha256(content).digest() for content in batch]
                 if found := list(chain(*pool.map(_thumbnails, batch))):

@@ -1,7 +1,6 @@
 """Labels of one range of images."""
 
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice, pairwise
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from zoo.backend import cores
 from zoo.data.pseudo_records import PseudoLabel
 from zoo.errors import printable
 from zoo.files import atomic_write
@@ -120,7 +120,7 @@ def _decoded(batches: Iterable[list[ImageFile]], teacher: Teacher) -> Iterator[l
         except ValueError as error:
             return printable(f"{name} ({error})")
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(cores()) as pool:
         started = ([pool.submit(decode, *file) for file in batch] for batch in batches)
         for batch, _ in pairwise(chain(started, [None])):
             yield [image.result() for image in batch or ()]

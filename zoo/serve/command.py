@@ -10,6 +10,7 @@ from contextlib import suppress
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
+from zoo.backend import cores_if_fewer
 from zoo.cli.settings import Settings
 from zoo.errors import needs_extra, printable
 from zoo.export.formats import SAVED_MODEL
@@ -60,12 +61,12 @@ def run(config: ServeConfig) -> None:
     # SIGTERM, which ends services, acts like Ctrl+C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with bound(config.host, config.port) as listener, suppress(KeyboardInterrupt):
-        if config.threads:
-            os.environ["TF_NUM_INTRAOP_THREADS"] = str(config.threads)  # TensorFlow reads it once
+        if threads := config.threads or cores_if_fewer():
+            os.environ["TF_NUM_INTRAOP_THREADS"] = str(threads)  # TensorFlow reads it once
         model = Model(
             config.name or export.name,
             export.version,
-            export.load(config.workers, config.threads),
+            export.load(config.workers, threads),
             config.batch_size,
             int(config.max_mb * 2**20),
             config.max_waiting,
