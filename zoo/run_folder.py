@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 
 from zoo import files
 from zoo.config import RunConfig, TrainConfig
@@ -173,6 +173,12 @@ def read_json(kind: type[M], path: Path, expected: str) -> M:
     except ValidationError as error:
         received = f"{path} ({first_wrong(error, 'the file')})"
         raise ValueError(f"{expected}. Received: {received}") from None
+
+
+def read_index(path: Path, setting: str) -> dict[str, Any]:
+    """Reads what a run has noted of its data; errors begin with the setting of its folder."""
+    expected = f"{setting}: expected an intact {path.name}"
+    return read_json(RootModel[dict[str, Any]], path, expected).root
 
 
 def check_still_there(folder: Path) -> None:

@@ -1,6 +1,6 @@
 """Training and test images by their settings, and their batches for `model.fit` and `evaluate`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -191,7 +191,7 @@ def load_data(
     seed: int = 0,
     preprocessing: Preprocessing | None = None,
     index: Path | None = None,
-    trained: Path | None = None,
+    trained: Mapping[str, Any] | None = None,
 ) -> ImageData:
     """Finds and checks the images, for a model of images of this height and width in pixels.
 
@@ -229,11 +229,11 @@ def load_test_images(
     config: DataConfig,
     image_size: int,
     preprocessing: Preprocessing | None = None,
-    trained: Path | None = None,
+    trained: Mapping[str, Any] | None = None,
 ) -> ImageData:
     """Loads test images, as `load_data`, where there are none to train on, too.
 
-    `trained` is the index of a run: a folder that it divided itself has to have the same parts.
+    `trained` is the index of a run: a folder that is divided here has to have the same parts.
     """
     # Datasets like imagenet_v2 have no training images; the test images stand in for them.
     changes = {"train_split": config.test_split, "batch_size": 1, "augment": False}
@@ -243,7 +243,7 @@ def load_test_images(
 
 
 def held_out_files(
-    config: DataConfig, image_size: int, limit: int, trained: Path | None = None
+    config: DataConfig, image_size: int, limit: int, trained: Mapping[str, Any] | None = None
 ) -> tuple[list[bytes], np.ndarray]:
     """Returns the first readable test images, at most `limit`, and the indices of their classes.
 
@@ -296,7 +296,7 @@ def class_warnings(
     return lines
 
 
-def find_source(config: DataConfig, *indices: Path | None) -> DataSource:
+def find_source(config: DataConfig, *indices: Any) -> DataSource:
     """Returns the data source that the settings name; see `DataSource` for the indices."""
     return import_module(f"zoo.data.sources.{config.source}").Source(config, *indices)
 

@@ -16,14 +16,17 @@ from zoo.data.image_files import to_jpeg_or_png
 from zoo.errors import needs_extra, printable, some
 from zoo.files import why_no_file
 
-CHECKS = 1  # to be raised where more is checked: all files are then read again
+CHECKS = 2  # to be raised where more is checked or remembered: all files are then read again
 MANY = 1000  # files after which those that were read are remembered
 TABLE = (
     "CREATE TABLE IF NOT EXISTS images "
-    "(path PRIMARY KEY, size, changed, digest, height, width) WITHOUT ROWID"
+    "(path PRIMARY KEY, size, written, changed, digest, height, width) WITHOUT ROWID"
 )
-FIND = "SELECT ?, '', digest, height, width FROM images WHERE (path, size, changed) = (?, ?, ?)"
-ADD = "REPLACE INTO images VALUES (?, ?, ?, ?, ?, ?)"
+FIND = (
+    "SELECT ?, '', digest, height, width FROM images "
+    "WHERE (path, size, written, changed) = (?, ?, ?, ?)"
+)
+ADD = "REPLACE INTO images VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 class ImageFile(NamedTuple):
@@ -47,8 +50,8 @@ def check_readable(
     """Reads image files in parallel, as a whole: a header does not show that a file is cut off.
 
     Unless it should `skip` them, raises an error that names up to five unreadable files. Files that
-    are readable and that it should `remember` are not read again while size and time of their last
-    change stay the same.
+    are readable and that it should `remember` are not read again while their size and the times of
+    their last change stay the same.
     """
     with needs_extra("train"):
         from rich.progress import track
@@ -92,11 +95,15 @@ def _remembered(statement: str, rows: Sequence[Sequence[Any]]) -> list[Sequence[
         return []
 
 
-def _key(path: str) -> tuple[bytes, int, int] | None:
-    """Returns the absolute path, the size and the time of the last change of a file."""
+def _key(path: str) -> tuple[bytes, int, int, int] | None:
+    """Returns the absolute path and the size of a file, and the times of its last change.
+
+    Programs can set the first time, of the contents, but not the second one, of the inode.
+    """
     with suppress(OSError, ValueError):
         found = os.stat(path)
-        return os.fsencode(os.path.abspath(path)), found.st_size, found.st_mtime_ns
+        place = os.fsencode(os.path.abspath(path))
+        return place, found.st_size, found.st_mtime_ns, found.st_ctime_ns
     return None
 
 

@@ -101,13 +101,16 @@ class Run(ABC):
         run.load()
         with run.precision(training.precision), run.devices.scope():
             lines = run.build()
+            index = config.output_dir / run_folder.INDEX
+            if run.resumed and run.index is not None and not index.is_file():
+                lines.append(f"warning: without {index}, data are not compared with the run's own")
             print(config.to_yaml(), *lines, sep="\n", flush=True)
             if run.devices.chief and not run_folder.check(config):
                 run_folder.start(config, run.head)
             elif run.devices.chief and run_folder.differing(config):  # the data are elsewhere now
                 run_folder.save_config(config, run.head)
             if run.devices.chief and run.index is not None:
-                write_json(config.output_dir / run_folder.INDEX, run.index)
+                write_json(index, run.index)
             with run.devices.noticing_losses():
                 _check_shared(config, run.devices)
                 with _stop_signals(run.devices) as stop:

@@ -36,6 +36,16 @@ def test_second_start_reads_only_what_has_changed(count, photos):
     assert count() == 0
 
 
+def test_file_of_the_same_size_and_time_is_read(count, photos):
+    """Such as of `touch -r` or an archive: its contents count."""
+    path = photos / "red" / "0.jpg"
+    before = path.stat()
+    path.write_bytes(path.read_bytes())
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert count() == 1
+
+
 def test_another_path_of_the_same_files_is_the_same(count, photos, monkeypatch):
     monkeypatch.chdir(photos)
     assert check_readable(["red/0.jpg"], remember=True)[0].height > 0

@@ -1,16 +1,18 @@
 """The command that measures accuracy: its settings, its errors, and what it leaves behind."""
 
 import json
+import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import keras
 import numpy as np
 import pytest
 from support import commands
 
-from lambda_keras.applications.preprocessing import preprocessing_of
+from lambda_keras.applications.preprocessing import Preprocessing, preprocessing_of
 from zoo import run_folder
 from zoo.config import TrainConfig
 from zoo.data.load import load_data
@@ -19,6 +21,7 @@ from zoo.evaluate import metrics
 from zoo.evaluate.classification import EvaluateConfig
 from zoo.files import write_json
 from zoo.inference.source import base
+from zoo.inference.source.run import Run
 
 fail = partial(commands.fail, evaluate.main)
 DIGITS = tuple("0123456789")
@@ -30,7 +33,7 @@ def write_run(folder: Path, class_names: tuple[str, ...], data: dict) -> Path:
     run_folder.start(config)
     new_model(len(class_names), 1).save(folder / run_folder.MODEL)
     new_model(len(class_names), 2).save_weights(folder / run_folder.RAW_WEIGHTS)
-    counts = {"test": {"accuracy": 0.5}, "test_images": 2, "training_images": 2}
+    counts = {"test": {"accuracy": 0.5}, "test_images": 6, "training_images": 14}
     run_folder.write_metrics(folder, {"class_names": list(class_names), **counts})
     return folder
 
@@ -106,12 +109,6 @@ def test_images_of_the_run_where_nothing_else_is_said(photos, tmp_path):
     run = write_run(tmp_path / "run", ("blue", "red"), data)
     one = evaluate_run(["--run", str(run)])
     assert (one.images, one.top5) == (6, None)
-    write_json(run / run_folder.INDEX, {"training images": 15, "test images": 6})
-    with pytest.raises(
-        ValueError, match=r"images of the training, .* training images \(14, not 15"
-    ):
-        evaluate_run(["--run", str(run)])
-    (run / run_folder.INDEX).unlink()
     for arguments, expected in {
         ("--data.dir", "others"): ("image_folder", "others", 5, 0.3),
         # Another source starts from the defaults.
@@ -127,6 +124,35 @@ def test_images_of_the_run_where_nothing_else_is_said(photos, tmp_path):
     settings.write_text(f"run: {run}\ndata:\n  test_fraction: 0.4\n")
     config = EvaluateConfig.from_command_line(["--config", str(settings)])
     assert (config.data.dir, config.data.test_fraction) == (str(photos), 0.4)
+
+
+def test_images_of_the_training_are_refused_wherever_they_are(photos, tmp_path, monkeypatch):
+    """By their contents, or by their number where the run has noted no contents."""
+    monkeypatch.chdir(tmp_path)
+    data = {"source": "image_folder", "dir": "photos", "test_fraction": 0.3, "batch_size": 5}
+    run = write_run(tmp_path / "run", ("blue", "red"), data)
+    write_json(run / run_folder.INDEX, load_data(run_folder.load_config(run).data, 16).index)
+    Path("link").symlink_to("photos")
+    shutil.copytree("photos", "copy")
+    source = Run(run)
+
+    def count(place):
+        config = EvaluateConfig.from_command_line(["--run", str(run), "--data.dir", place]).data
+        return source.load_with_images(config)[1].test.count
+
+    monkeypatch.setattr(Run, "load", lambda _: SimpleNamespace(preprocessing=Preprocessing(16, 1)))
+    places = ("photos", "./photos", "photos/", str(photos), "link", "copy")
+    assert list(map(count, places)) == [6] * 6
+    for folder in ("photos", "copy"):
+        shutil.copy("photos/red/1.png", f"{folder}/red/new.png")
+    for place in places:
+        with pytest.raises(
+            ValueError, match=r"images of the training, .* test images \(7, not 6\)"
+        ):
+            count(place)
+    (run / run_folder.INDEX).unlink()
+    with pytest.raises(ValueError, match=r"images of the training, .* test images \(7, not 6\)"):
+        count("copy")
 
 
 TFDS = "--run RUN --data.source tfds --data.name"

@@ -1,7 +1,7 @@
 """The interface of data sources, and the order and distribution of their records to hosts."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,7 +9,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from pydantic import RootModel
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
@@ -26,12 +25,13 @@ from zoo.data.errors import no_autograph
 from zoo.data.image_files import TO_8_BITS
 from zoo.data.record_files import StreamSource
 from zoo.devices import Host
-from zoo.run_folder import other_data, read_json
+from zoo.run_folder import other_data, read_index
 
 # An undecoded image: `image` (a file's bytes, its path, or pixels), `label` (index of its class)
 # and `name` (for messages).
 Record = dict[str, tf.Tensor]
 Decoder = Callable[[tf.Tensor], tf.Tensor]
+OtherData = Callable[[Any, str], ValueError]  # of a folder and what differs there
 
 TEST_ORDER_SEED = 0  # shuffles test images, so that the first few are of all classes
 
@@ -108,34 +108,33 @@ class Split(NamedTuple):
 class DataSource(ABC):
     """Base class of data sources, which find, decode and augment images.
 
-    `index` is the JSON file of what a resumed run has counted, if there is one, `trained` that of a
-    run whose test images are wanted.
+    `index` is the JSON file of what a resumed run has counted, if there is one, `trained` are the
+    contents of that file for a run whose test images are wanted.
     """
 
     config: DataConfig
     index: Path | None = None
-    trained: Path | None = None
+    trained: Mapping[str, Any] | None = None
     crop: ClassVar[float] = 0.875  # fraction of the shorter side in test images, as for ImageNet
 
     @abstractmethod
     def open(self, image_size: int) -> Split:
         """Finds and checks the images, for a model of images of this height and width."""
 
-    def check_same(
-        self,
-        found: dict[str, Any],
-        index: Path | None,
-        error: Callable[[Any, str], ValueError] = other_data,
-    ) -> dict[str, Any]:
-        """Checks that a run has the data that it began with, wherever they are now."""
-        if index is not None and index.is_file():
-            expected = f"output_dir: expected an intact {index.name}"
-            before = read_json(RootModel[dict[str, Any]], index, expected).root
-            for name, value in found.items():
-                if value != before.get(name):
-                    counts = f" ({value:,}, not {before.get(name)})" if type(value) is int else ""
-                    raise error(self.config.dir, f"{name}{counts}")
+    def check_same(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Checks that a resumed run has the data that it began with, wherever they are now."""
+        if self.index is not None and self.index.is_file():
+            self.compare(found, read_index(self.index, "output_dir"), other_data)
         return found
+
+    def compare(
+        self, found: Mapping[str, Any], before: Mapping[str, Any], error: OtherData
+    ) -> None:
+        """Raises the error about the folder and its first difference from what a run has noted."""
+        for name, value in found.items():
+            if value != before.get(name):
+                counts = f" ({value:,}, not {before.get(name)})" if type(value) is int else ""
+                raise error(self.config.dir, f"{name}{counts}")
 
     def center(self, size: int) -> Preprocessing:
         """Returns the default evaluation preprocessing for images of a size."""

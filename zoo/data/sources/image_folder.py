@@ -5,7 +5,7 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ class Source(DataSource):
     def open(self, image_size: int) -> Split:
         train, test, class_names = self.list_files()
         warnings = (*name_warnings(class_names), *file_warnings(train, test, image_size))
-        index = self.check_same(self._contents(train, test), self.index)
+        index = self.check_same(self._contents(train, test))
         return Split(_records(train), _records(test), class_names, warnings, index)
 
     def _contents(self, train: list[ImageFile], test: list[ImageFile]) -> dict[str, Any]:
@@ -142,13 +142,28 @@ class Source(DataSource):
             raise ValueError(f"data.test_fraction={config.test_fraction}: {error}") from None
         line = f"{folder}: {len(test):,} of {len(files):,} images are held out (data.test_fraction)"
         if config.train_split == config.test_split:
-            names = self._contents(train, test)
-            del names["contents"]  # by which nothing is divided
-            self.check_same(names, self.trained, _other_parts)
+            if self.trained is not None:
+                self._check_parts(train, test, self.trained)
             train = test = train if config.test_split == "train" else test
             line += f"; test images are {len(test):,} of them, or all with --data.test_split all"
         print(printable(line), file=sys.stderr)
         return train, test, classes
+
+    def _check_parts(
+        self, train: list[ImageFile], test: list[ImageFile], trained: Mapping[str, Any]
+    ) -> None:
+        """Checks that the parts are the training and test images of a run, in the same order."""
+        found = self._contents(train, test)
+        if "contents" in trained:  # whatever their names are
+            del found["names"]
+        else:
+            print(
+                "warning: the run has no digest of its images: whether the held-out ones are those "
+                "of its training is checked by their number alone",
+                file=sys.stderr,
+            )
+            found = {name: value for name, value in found.items() if name in trained}
+        self.compare(found, trained, _other_parts)
 
     def _list_classes(
         self, folder: Path, class_names: tuple[str, ...], notes: Notes

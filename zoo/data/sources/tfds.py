@@ -65,7 +65,7 @@ class Source(DataSource):
         index: dict[str, Any] = {"data set": builder.info.full_name}
         for split, part in builder.info.splits.items():
             index[f"sizes of split {split}"] = [*map(int, [part.num_bytes, *part.shard_lengths])]
-        return Split(train, test, tuple(label.names), warnings, self.check_same(index, self.index))
+        return Split(train, test, tuple(label.names), warnings, self.check_same(index))
 
     def _stream(self, tfds: Any, builder: Any, setting: str, classes: int) -> StreamSource:
         split = getattr(self.config, setting)

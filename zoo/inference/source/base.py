@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -120,7 +119,7 @@ def measured_at(size: int, image_size: int | None) -> str:
 
 
 def load_images(
-    config: DataConfig, preprocessing: Preprocessing, trained: Path | None = None
+    config: DataConfig, preprocessing: Preprocessing, trained: Mapping[str, Any] | None = None
 ) -> ImageData:
     """Loads test images; a `resize` of the settings that was given replaces the network's."""
     if "resize" in config.model_fields_set:

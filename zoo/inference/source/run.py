@@ -78,22 +78,32 @@ class Run(ClassifierSource):
 
     def load_with_images(self, data: DataConfig) -> tuple[Classifier, ImageData]:
         classifier = self.load()
-        return classifier, load_images(data, classifier.preprocessing, self._index(data))
+        return classifier, load_images(data, classifier.preprocessing, self._trained(data))
 
     def held_out_files(self, most: int) -> tuple[list[bytes], np.ndarray | None]:
         config = run_folder.load_config(self.folder)
         size = self.image_size or config.model.size
         try:
-            return held_out_files(config.data, size, most, self._index(config.data))
+            return held_out_files(config.data, size, most, self._trained(config.data))
         except ValueError as error:  # the images may be on another machine
             print(f"without test accuracy, compared on photographs: {error}", file=sys.stderr)
             return super().held_out_files(most)
 
-    def _index(self, data: DataConfig) -> Path | None:
-        """The file by which a folder that training divided has to have the same parts."""
-        own = run_folder.load_config(self.folder).data
-        are_own = (data.source, data.dir) == (own.source, own.dir)
-        return self.folder / run_folder.INDEX if are_own and own.source == FOLDER else None
+    def _trained(self, data: DataConfig) -> dict[str, Any] | None:
+        """Returns what the run has noted of its images, if they can be among those of a folder.
+
+        Their contents decide, not the path: the same images may be in another folder.
+        """
+        if {data.source, run_folder.load_config(self.folder).data.source} != {FOLDER}:
+            return None
+        index = self.folder / run_folder.INDEX
+        if index.is_file():
+            return run_folder.read_index(index, "run")
+        metrics = run_folder.load_metrics(self.folder)
+        return {
+            "training images": metrics.training_images,
+            "test images": metrics.test_images,
+        }
 
 
 def _load_model(path: Path) -> keras.Model:

@@ -89,14 +89,14 @@ def test_windows_and_flips_have_seeds_of_their_own(monkeypatch, resize):
 def test_a_resumed_run_compares_what_it_noted(tmp_path):
     index = tmp_path / "records.json"
     source = Source(DataConfig(source="image_folder", dir="data [2]"), index)
-    assert source.check_same({"images": 9}, index) == {"images": 9}  # nothing noted yet
+    assert source.check_same({"images": 9}) == {"images": 9}  # nothing noted yet
     write_json(index, {"images": 2000, "names": "ab"})
-    assert source.check_same({"images": 2000, "names": "ab"}, index)
+    assert source.check_same({"images": 2000, "names": "ab"})
     message = r"^data\.dir: expected the data that .*'data \[2\]', with other "
     with pytest.raises(ValueError, match=message + r"images \(9, not 2000\)$"):
-        source.check_same({"images": 9, "names": "ab"}, index)
+        source.check_same({"images": 9, "names": "ab"})
     with pytest.raises(ValueError, match=message + "names$"):
-        source.check_same({"images": 2000, "names": "ac"}, index)
+        source.check_same({"images": 2000, "names": "ac"})
     Path(index).write_text("[1")
     with pytest.raises(ValueError, match=r"output_dir: expected an intact records\.json"):
-        source.check_same({}, index)
+        source.check_same({})

@@ -200,24 +200,83 @@ def test_unreadable_files_are_counted_or_left_out(photos, capsys):
         list_folder(photos, 0.2, seed=0, unreadable="skip")
 
 
-def test_images_that_a_run_has_held_out(tree, tmp_path):
-    """Of other images others would be held out, among them those of the training."""
-    folder, index = tree("."), tmp_path / "records.json"
+@pytest.fixture
+def trained(tree):
+    """Settings of the test images of a folder that a run has divided, and what the run noted."""
+    folder = tree(".")
+    for number, path in enumerate(folder.glob("*/*")):
+        path.write_bytes(tf.io.encode_png(np.full((4, 4, 3), number, "uint8")).numpy())
     config = DataConfig(source="image_folder", dir=str(folder), test_fraction=0.5)
-    trained = Source(config).open(4)
-    write_json(index, trained.index)
-    test = config.model_copy(update={"train_split": "validation"})
-    assert [*Source(test, trained=index).open(4).test.names] == [*trained.test.names]
-    (folder / "cat/1.png").write_bytes((folder / "cat/2.png").read_bytes())
-    assert Source(test, trained=index).open(4).test.count == 8
-    (folder / "cat/1.png").unlink()
-    expected = (
-        r"expected the images of the training, .*--data\.test_split all .*'.*data', with other"
+    index = Source(config).open(4).index
+    return folder, config.model_copy(update={"train_split": "validation"}), index
+
+
+def rename_files(folder):
+    """Keeps their order."""
+    for path in folder.glob("*/*"):
+        path.rename(path.with_name(f"photo {path.name}"))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda folder: f"{folder}/",
+        lambda folder: folder / ".." / folder.name,
+        lambda folder: shutil.copytree(folder, folder.with_name("copy")),
+        lambda folder: folder.rename(folder.with_name("moved")),
+        rename_files,
+    ],
+    ids=["slash", "dots", "copied", "moved", "renamed"],
+)
+def test_images_that_a_run_has_held_out_may_be_elsewhere(trained, move):
+    folder, config, index = trained
+    names = Source(config).open(4).test.images
+    expected = [(folder / path.decode()).read_bytes() for path in names]
+    config = config.model_copy(update={"dir": str(move(folder))})
+    found = Source(config, trained=index).open(4).test.images
+    assert [Path(path.decode()).read_bytes() for path in found] == expected
+
+
+def swap_classes(folder):
+    (folder / "cat").rename(folder / "bird")
+    (folder / "dog").rename(folder / "cat")
+    (folder / "bird").rename(folder / "dog")
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda folder: shutil.copy(folder / "cat/1.png", folder / "dog"), "contents"),
+        (lambda folder: shutil.copy(folder / "cat/1.png", folder / "dog/9.png"), "test images"),
+        (lambda folder: (folder / "cat/1.png").unlink(), "training images"),
+        (swap_classes, "contents"),
+    ],
+    ids=["replaced", "added", "removed", "swapped"],
+)
+@pytest.mark.parametrize("path", [str, "{}/".format])
+def test_other_images_than_a_run_has_held_out_are_refused(trained, change, what, path):
+    """Of other images others would be held out, among them those of the training."""
+    folder, config, index = trained
+    change(folder)
+    config = config.model_copy(update={"dir": path(folder)})
+    expected = "expected the images of the training, .*--data.test_split all .*, with other "
+    with pytest.raises(ValueError, match=expected + what):
+        Source(config, trained=index).open(4)
+    every = config.model_copy(update={"test_split": "all"})
+    assert Source(every, trained=index).open(4).test.count > 14
+
+
+def test_images_of_a_run_that_noted_their_number_alone(trained, capsys):
+    folder, config, index = trained
+    del index["contents"], index["names"]
+    assert Source(config, trained=index).open(4).test.count == 8
+    assert "held-out ones are those of its training is checked by their number alone" in (
+        capsys.readouterr().err
     )
-    with pytest.raises(ValueError, match=expected):
-        Source(test, trained=index).open(4)
-    every = test.model_copy(update={"test_split": "all"})
-    assert Source(every, trained=index).open(4).test.count == 15
+    (folder / "cat/1.png").unlink()
+    with pytest.raises(ValueError, match=r"with other training images \(7, not 8\)"):
+        Source(config, trained=index).open(4)
 
 
 def test_class_of_one_image_is_named(tree):
