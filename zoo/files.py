@@ -188,12 +188,11 @@ def check_output(folder: Path, name: str = "") -> None:
     """Checks by a trial that a file, or "" for any, can be written in a new or existing folder."""
     if in_bucket(folder):
         return
-    made = [place for place in (folder, *folder.parents) if not os.path.lexists(place)]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        os.rmdir(tempfile.mkdtemp(prefix=_PARTIAL, suffix=f"-{name}", dir=folder))
-        if name and (folder / name).is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with new_folders(folder):
+            os.rmdir(tempfile.mkdtemp(prefix=_PARTIAL, suffix=f"-{name}", dir=folder))
+            if name and (folder / name).is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     except OSError as error:
         is_file = isinstance(error, FileExistsError)
         reason = f"{folder} is a file, not a folder" if is_file else error.strerror
@@ -201,6 +200,15 @@ def check_output(folder: Path, name: str = "") -> None:
             f"expected a {'file' if name else 'folder'} to write to. "
             f"Received: {str(folder / name)[:80]!r} ({reason})"
         ) from None
+
+
+@contextmanager
+def new_folders(folder: Path) -> Iterator[None]:
+    """Creates a folder and those around it, and removes the new ones that are still empty then."""
+    made = [place for place in (folder, *folder.parents) if not os.path.lexists(place)]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
     finally:
         for place in made:
             with suppress(OSError):
@@ -226,14 +234,34 @@ def atomic_write(path: Path, over_folder: bool = False) -> Iterator[Path]:
                     target = path / file.relative_to(here)
                     _gfile().copy(str(file), str(target), overwrite=True)
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        remove_partial(path.parent, path.name)
-        with _new_partial(path) as folder:
-            yield folder / path.name
-            if over_folder:
-                _replace_folder(folder / path.name, path)
-            else:
-                os.replace(folder / path.name, path)
+        with new_folders(path.parent):
+            remove_partial(path.parent, path.name)
+            with _new_partial(path) as folder:
+                yield folder / path.name
+                if over_folder:
+                    _replace_folder(folder / path.name, path)
+                else:
+                    os.replace(folder / path.name, path)
+
+
+@contextmanager
+def atomic_files(folder: Path) -> Iterator[Path]:
+    """Yields a temporary folder, and moves its files into `folder` if nothing failed.
+
+    Other files that are there stay.
+    """
+    try:
+        if in_bucket(folder):
+            with atomic_write(folder) as here:
+                here.mkdir()
+                yield here
+            return
+        with new_folders(folder), _new_partial(folder / "files") as here:
+            yield here
+            for file in sorted(here.iterdir()):
+                os.replace(file, folder / file.name)
+    except FullDiskError as error:  # of a file in the temporary folder
+        raise FullDiskError(error.errno, error.strerror, str(folder)) from error
 
 
 def _replace_folder(new: Path, folder: Path) -> None:
@@ -309,10 +337,10 @@ def next_version(parent: Path) -> Iterator[tuple[Path, Path]]:
     Versions are folders `1`, `2` and so on. Every process gets its own; in a bucket, the second
     one of two that end at the same time fails.
     """
-    if not in_bucket(parent):
-        parent.mkdir(parents=True, exist_ok=True)
-    remove_partial(parent)
     with ExitStack() as writing:
+        if not in_bucket(parent):
+            writing.enter_context(new_folders(parent))
+        remove_partial(parent)
         with nullcontext() if in_bucket(parent) else _locked(parent):
             # Names of unfinished versions end with their numbers, too.
             found = parent.iterdir() if parent.is_dir() else ()
@@ -357,6 +385,40 @@ def _locked(path: Path, must: bool = False) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Holds a new or existing folder; raises `BlockingIOError` while another process holds it.
+
+    A lock on an unfinished file does, which ends with its process. In a bucket, and on a file
+    system without locks, nothing is held.
+    """
+    if in_bucket(folder):
+        yield
+        return
+    path = folder / f"{_PARTIAL}held"
+    with ExitStack() as holding:
+        while True:
+            with suppress(FileNotFoundError):  # another process removed its folder or file
+                holding.enter_context(new_folders(folder))
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+                holding.callback(os.close, descriptor)
+                _try_lock(descriptor)
+                if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                    break
+        holding.callback(path.unlink, missing_ok=True)
+        yield
+
+
+def _try_lock(descriptor: int) -> None:
+    """Locks a file, or raises `BlockingIOError`; file systems without locks need none."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        pass
 
 
 @contextmanager

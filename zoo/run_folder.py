@@ -4,6 +4,8 @@ import json
 import math
 import os
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -64,6 +66,20 @@ def check(config: RunConfig) -> bool:
             )
         remove_partial(folder)
         return True
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keeps other processes from training into the folder in the `with` block."""
+    with ExitStack() as holding:
+        try:
+            holding.enter_context(files.held(folder))
+        except BlockingIOError:
+            raise ValueError(
+                "output_dir: expected a folder that no other process trains into. "
+                f"Received: {str(folder)!r}, whose run goes on"
+            ) from None
+        yield
 
 
 def other_data(folder: Any, what: str) -> ValueError:

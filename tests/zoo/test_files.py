@@ -1,6 +1,7 @@
 """Files that are whole or not there."""
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -13,9 +14,12 @@ import tensorflow as tf
 from zoo.config import DataConfig
 from zoo.files import (
     FullDiskError,
+    atomic_files,
     atomic_write,
     expand,
+    held,
     is_litter,
+    is_partial,
     local_copy,
     location,
     next_version,
@@ -86,6 +90,96 @@ def test_what_is_being_written_stays_until_its_process_is_gone(tmp_path):
     remove_partial(tmp_path, "a")
     assert list(tmp_path.iterdir()) == [target]
     assert target.read_text() == "new"
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from zoo.files import held
+
+with held(Path(sys.argv[1])):
+    print("holding", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_folder_is_held_by_one_process_until_it_is_gone(tmp_path):
+    folder = tmp_path / "new" / "run"
+    command = [sys.executable, "-c", HOLDER, str(folder)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "holding\n"
+        remove_partial(folder)
+        with pytest.raises(BlockingIOError), held(folder):
+            pass
+        process.kill()
+    with held(folder):
+        (folder / "a").touch()
+    assert list(folder.iterdir()) == [folder / "a"]
+
+
+def test_folder_that_is_held_and_stays_empty_is_removed(tmp_path):
+    for place in (tmp_path / "new" / "run", tmp_path / "there"):
+        (tmp_path / "there").mkdir(exist_ok=True)
+        with held(place):
+            assert is_partial(*place.iterdir())
+    assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
+
+
+def test_holding_starts_again_where_a_folder_is_removed_meanwhile(tmp_path, monkeypatch):
+    folder, flock, calls = tmp_path / "run", fcntl.flock, []
+
+    def removed_at_first(descriptor, operation):
+        flock(descriptor, operation)
+        calls.append(operation)
+        if len(calls) == 1:
+            remove(folder)
+
+    monkeypatch.setattr(fcntl, "flock", removed_at_first)
+    with held(folder):
+        assert len(calls) == 2
+        assert is_partial(*folder.iterdir())
+
+
+def test_file_system_without_locks_holds_nothing(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with held(tmp_path), held(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("write", [atomic_write, next_version])
+def test_failed_writing_leaves_no_new_folder(tmp_path, write):
+    """Such as on a full disk."""
+    with pytest.raises(FullDiskError), write(tmp_path / "exports" / "mine"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_of_a_folder_come_together(tmp_path):
+    folder = tmp_path / "new" / "evaluation"
+    for number in range(2):
+        with atomic_files(folder) as beside, atomic_write(beside / "a") as path:
+            path.write_text(str(number))
+            (beside / f"b{number}").touch()
+    before = sorted(folder.iterdir())
+    assert [path.name for path in before] == ["a", "b0", "b1"]
+    assert (folder / "a").read_text() == "1"
+
+    def fill(place):
+        with atomic_files(place) as beside, atomic_write(beside / "a") as path:
+            path.with_name("c").touch()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for place in (folder, tmp_path / "full" / "evaluation"):
+        with pytest.raises(FullDiskError, match=f": '{place}'$"):
+            fill(place)
+    assert sorted(folder.iterdir()) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
 
 
 def test_writing_clears_away_what_was_left_of_the_same_file(tmp_path):

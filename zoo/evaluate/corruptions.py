@@ -94,11 +94,13 @@ def write(result: CorruptionErrors, title: str, settings: Mapping[str, Any], fol
     """Writes the errors as JSON, and a figure of them."""
     names = [name.replace("_", " ") for name in result.alexnet]
     title += f": mean corruption error {100 * result.mean_corruption_error:.1f} %"
-    plot_corruptions(names, result.errors, list(result.alexnet.values()), title, folder / FIGURE)
     results = {
         "mean_corruption_error": result.mean_corruption_error,
         "mean_error": result.mean_error,
         "images": result.images,
         "corruptions": result.rows(),
     }
-    report.write_json(folder, settings, results)
+    with report.writing(folder) as beside:
+        alexnet = list(result.alexnet.values())
+        plot_corruptions(names, result.errors, alexnet, title, beside / FIGURE)
+        report.write_json(beside, settings, results)

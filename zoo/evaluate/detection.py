@@ -68,17 +68,18 @@ class EvaluateConfig(PlaceOptions):
 def run(config: EvaluateConfig) -> None:
     """Evaluates a detector, prints the results and writes them to `output`."""
     from zoo.detection.report import line
-    from zoo.evaluate.report import write_json
+    from zoo.evaluate.report import write_json, writing
 
     detector, result, found, annotations = measure(config)
     count = len(annotations["images"])
     print_tables(result, detector.name, f"{detector.title}, {count} images of {config.folder}")
     if config.output is not None:
-        _draw(config.folder, detector, result, found, annotations, config.output)
-        files.write_json(config.output / DETECTIONS, with_file_ids(found, annotations))
         settings = config.model_dump(mode="json", exclude={"output"})
         results = {**result.figures, "categories": result.categories}
-        write_json(config.output, settings, results)
+        with writing(config.output) as beside:
+            _draw(config.folder, detector, result, found, annotations, beside)
+            files.write_json(beside / DETECTIONS, with_file_ids(found, annotations))
+            write_json(beside, settings, results)
     print(f"{line(result.figures)} ({count} test images)")
 
 

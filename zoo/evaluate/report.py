@@ -2,7 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,15 @@ def write_json(folder: Path, settings: Mapping[str, Any], results: Mapping[str, 
     """Writes `RESULTS`: the settings of the command and results, with None for NaN."""
     content = finite({"settings": settings, **results})
     files.write_json(folder / RESULTS, content, indent=1)
+
+
+@contextmanager
+def writing(folder: Path, old: Sequence[str] = ()) -> Iterator[Path]:
+    """Yields a temporary folder, whose files replace those in `folder`, and `old` ones there."""
+    with files.atomic_files(folder) as beside:
+        yield beside
+        for name in old:
+            remove(folder / name)
     print(f"wrote {printable(folder / RESULTS)} and figures")
 
 
@@ -123,13 +133,16 @@ def _thresholds(scores: Scores, of: str) -> tuple[str, Table]:
 
 def write(result: Evaluation, title: str, settings: dict[str, Any], folder: Path) -> None:
     """Writes all metrics as JSON, and figures of confusions, errors and reliability."""
+    with writing(folder, old=(MISTAKES, CALIBRATION)) as beside:
+        _write(result, title, settings, beside)
+
+
+def _write(result: Evaluation, title: str, settings: dict[str, Any], folder: Path) -> None:
     words, error = readable(result.names), result.calibration_error
     accuracy = f"{title}: top-1 accuracy {result.top1:.4f} ({result.images:,} images)"
     plot_confusion(result.confusion, words, accuracy, folder / CONFUSIONS)
     reliability = f"{title}: calibration error {error:.4f}"
     plot_reliability(result.scores.reliability, reliability, folder / RELIABILITY)
-    for name in (MISTAKES, CALIBRATION):
-        remove(folder / name)  # left by an earlier evaluation
     curves = {"": result.scores.selection}
     if (found := result.calibration) is not None:
         before, after = found.before, found.after

@@ -3,7 +3,7 @@
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -98,25 +98,30 @@ class Run(ABC):
         run = cls(config.model_copy(update={"training": training}), devices, resumed)
         # Only now: a seed creates TensorFlow's context, a TPU has to be connected before.
         keras.utils.set_random_seed(run.config.training.seed)
-        run.load()
-        with run.precision(training.precision), run.devices.scope():
-            lines = run.build()
+        with run_folder.held(config.output_dir) if devices.chief else nullcontext():
+            return run._train(config)
+
+    def _train(self, config: Any) -> Metrics:
+        """Loads, builds, trains and writes; `config` has the settings as they were given."""
+        self.load()
+        with self.precision(self.config.training.precision), self.devices.scope():
+            lines = self.build()
             index = config.output_dir / run_folder.INDEX
-            if run.resumed and run.index is not None and not index.is_file():
+            if self.resumed and self.index is not None and not index.is_file():
                 lines.append(f"warning: without {index}, data are not compared with the run's own")
             print(config.to_yaml(), *lines, sep="\n", flush=True)
-            if run.devices.chief and not run_folder.check(config):
-                run_folder.start(config, run.head)
-            elif run.devices.chief and run_folder.differing(config):  # the data are elsewhere now
-                run_folder.save_config(config, run.head)
-            if run.devices.chief and run.index is not None:
-                write_json(index, run.index)
-            with run.devices.noticing_losses():
-                _check_shared(config, run.devices)
-                with _stop_signals(run.devices) as stop:
-                    metrics = run.fit(stop)
-        if run.devices.chief:
-            run._finish(metrics)
+            if self.devices.chief and not run_folder.check(config):
+                run_folder.start(config, self.head)
+            elif self.devices.chief and run_folder.differing(config):  # the data are elsewhere now
+                run_folder.save_config(config, self.head)
+            if self.devices.chief and self.index is not None:
+                write_json(index, self.index)
+            with self.devices.noticing_losses():
+                _check_shared(config, self.devices)
+                with _stop_signals(self.devices) as stop:
+                    metrics = self.fit(stop)
+        if self.devices.chief:
+            self._finish(metrics)
         return metrics
 
     def _finish(self, metrics: Metrics) -> None:

@@ -8,6 +8,7 @@ import keras
 import pytest
 
 from zoo.config import TrainConfig
+from zoo.devices import Devices, Host
 from zoo.train import run
 from zoo.train.classification import ClassificationRun, train
 from zoo.train.run import _stop_signals
@@ -45,6 +46,39 @@ def test_seed_is_that_of_the_settings(tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         train(TrainConfig(output_dir=tmp_path / "run", training={"seed": 7}))
     assert seeds == [7]
+
+
+def test_second_start_is_refused_while_the_first_one_trains(tmp_path, monkeypatch):
+    """Before it reads the data; both leave nothing where nothing was trained."""
+    config, starts = TrainConfig(output_dir=tmp_path / "run"), []
+
+    def start_again(_):
+        starts.append("load")
+        train(config)
+
+    monkeypatch.setattr(ClassificationRun, "load", start_again)
+    message = r"^output_dir: expected a folder that no other process .*/run', whose run goes on$"
+    with pytest.raises(ValueError, match=message):
+        train(config)
+    assert starts == ["load"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_hosts_of_a_run_share_its_folder(tmp_path, monkeypatch):
+    config, hosts = TrainConfig(output_dir=tmp_path / "run"), []
+
+    def start_others(self):
+        hosts.append(self.devices.host)
+        if len(hosts) < 3:
+            train(config)
+        raise ZeroDivisionError
+
+    devices = (Devices(1, Host(i, 3), "CPU") for i in range(3))
+    monkeypatch.setattr(run, "find_devices", lambda *_: next(devices))
+    monkeypatch.setattr(ClassificationRun, "load", start_others)
+    with pytest.raises(ZeroDivisionError):
+        train(config)
+    assert [host.index for host in hosts] == [0, 1, 2]
 
 
 def test_automatic_precision_is_that_of_the_devices(tmp_path, monkeypatch):
