@@ -32,6 +32,7 @@ from zoo.data.image_files import DeepPixelsError, to_jpeg_or_png
 from zoo.detection import objects
 from zoo.errors import first_wrong, needs_extra, printable, shorten
 from zoo.fields import OutputFile, named
+from zoo.files import why_pointer
 from zoo.inference.photos import Photos, check_replaces_none, find_photos
 from zoo.inference.predictions import ClassScore, describe, write_json
 
@@ -227,8 +228,10 @@ def _content(photo: Path) -> bytes:
         return to_jpeg_or_png(content)
     except DeepPixelsError as error:
         raise ValueError(f"photos: {printable(photo)}: {error}") from None
-    except ValueError:  # the server reports the error
-        return content
+    except ValueError as error:
+        if why_pointer(content):
+            raise ValueError(f"photos: {printable(photo)}: {error}") from None
+        return content  # the server reports the error
 
 
 @contextmanager

@@ -21,6 +21,8 @@ from typing import Any
 from zoo.errors import needs_extra, printable, some
 
 BUCKETS = ("gs://",)
+# Begins a pointer of Git LFS; as in `lambda_keras.weights.hub`, whose import would import Keras.
+POINTER = b"version https://git-lfs.github.com/spec/"
 _PARTIAL, _OLD = ".partial-", ".old-"
 # Hidden names, and those that NAS, systems, archive programs and Python leave among files.
 _LITTER = re.compile(
@@ -71,9 +73,27 @@ def why_no_file(path: Any) -> str:
     Pipes, devices and sockets are no files: reading them may never end.
     """
     try:
-        return "" if stat.S_ISREG(os.stat(path).st_mode) else "not a regular file"
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return "not a regular file"
+        with open(path, "rb") as file:
+            return why_pointer(file.read(len(POINTER)))
     except (OSError, ValueError) as error:  # impossible names
         return str(getattr(error, "strerror", None) or error)
+
+
+def why_pointer(content: bytes) -> str:
+    """Returns what to do about contents that are a pointer of Git LFS, "" if they are none."""
+    return "a Git LFS pointer: run git lfs pull" if content.startswith(POINTER) else ""
+
+
+def find_pointer(folder: Path) -> str:
+    """Names a file in a folder of any depth that is a pointer of Git LFS, "" if there is none."""
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            with file.open("rb") as opened:
+                if why := why_pointer(opened.read(len(POINTER))):
+                    return f"{file.name} is {why}"
+    return ""
 
 
 def is_litter(name: str) -> bool:

@@ -181,13 +181,13 @@ def load_metrics(folder: Path) -> Metrics:
 def read_json(kind: type[M], path: Path, expected: str) -> M:
     """Reads and validates a file, local or in a bucket; errors begin with `expected`."""
     with answering(path):
-        text: Any = path.read_bytes()
-    encoding = json.detect_encoding(text)  # editors of Windows put a mark before it
-    text = text if encoding == "utf-8" else text.decode(encoding, "replace")
+        content: Any = path.read_bytes()
+    encoding = json.detect_encoding(content)  # editors of Windows put a mark before it
+    text = content if encoding == "utf-8" else content.decode(encoding, "replace")
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:
-        received = f"{path} ({first_wrong(error, 'the file')})"
+        received = f"{path} ({files.why_pointer(content) or first_wrong(error, 'the file')})"
         raise ValueError(f"{expected}. Received: {received}") from None
 
 

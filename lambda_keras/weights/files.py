@@ -253,7 +253,7 @@ def _intact(path: Path, kind: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = hub.why_pointer(path) or " ".join(str(error).split()) or type(error).__name__
         raise ValueError(
             f"expected an intact {kind} file. Received: {str(path)!r} ({reason})"
         ) from error

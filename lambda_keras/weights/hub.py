@@ -8,14 +8,24 @@ import hashlib
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 PREFIX = "hf://"
 # Files that `hf://owner/repo` stands for: the first that the repository has.
 FILENAMES = ("model.safetensors", "model.weights.h5")
+POINTER = b"version https://git-lfs.github.com/spec/"  # begins a pointer of Git LFS
 _NAME = r"\w(?:[\w.-]{,94}\w)?"
 _ADDRESS = re.compile(rf"hf://({_NAME}/{_NAME})(?:@(\S+))?", re.ASCII)
 _FORBIDDEN = re.compile(r"\.\.|//[^@]*--|\.git(@|$)")  # Forbidden by git and by the Hub.
+
+
+def why_pointer(path: str | os.PathLike) -> str:
+    """Returns what to do about a pointer of Git LFS in place of a file, "" if it is none."""
+    with suppress(OSError), open(path, "rb") as file:
+        if file.read(len(POINTER)) == POINTER:
+            return "a Git LFS pointer: run git lfs pull"
+    return ""
 
 
 def fetch_address(address: str) -> Path:

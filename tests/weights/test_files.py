@@ -5,6 +5,7 @@ import keras
 import numpy as np
 import pytest
 from support import networks
+from support.lfs import LFS_POINTER, PULL
 
 from lambda_keras.applications import LambdaResNet14, LambdaResNet26T, MobileNetV2
 from lambda_keras.layers import LambdaLayer
@@ -280,3 +281,12 @@ def test_weights_of_keras_2_in_their_order(tmp_path):
         np.testing.assert_array_equal(one, other)
     with pytest.raises(ValueError, match=r"'lambda_resnet14': expected \d+ tensors\. Received: 8"):
         small(weights=path)
+
+
+@pytest.mark.parametrize("name", ["a.weights.h5", "a.h5", "a.safetensors", "model.safetensors"])
+def test_pointers_of_git_lfs_are_named(tmp_path, name):
+    """They stand in a clone for files that were not downloaded."""
+    path = tmp_path / name
+    path.write_bytes(LFS_POINTER)
+    place = tmp_path if name.startswith("model") else path
+    assert_refused(small(), place, rf"'{path}' \({PULL}\)$")

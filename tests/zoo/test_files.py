@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -10,13 +11,21 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
+from support.lfs import LFS_POINTER, PULL
 
+from lambda_keras.weights import hub
+from zoo.client import _content as load_client_image
 from zoo.config import DataConfig
+from zoo.data.readable import check_readable
+from zoo.detection import coco
+from zoo.export.formats import FORMATS
 from zoo.files import (
+    POINTER,
     FullDiskError,
     atomic_files,
     atomic_write,
     expand,
+    find_pointer,
     held,
     is_litter,
     is_partial,
@@ -28,6 +37,10 @@ from zoo.files import (
     restore,
     why_no_file,
 )
+from zoo.inference.images import read_pixels
+from zoo.inference.source.published import Published
+from zoo.inference.source.run import Run
+from zoo.serve import exports
 
 
 def test_replaces_when_all_went_well(tmp_path):
@@ -359,3 +372,41 @@ def test_files_that_a_pattern_misses_by_their_case(tmp_path, capsys):
     )
     assert len(expand(line.rpartition("; ")[2].split("'")[1])) == 3
     assert capsys.readouterr().err == ""
+
+
+def test_pointers_of_git_lfs_are_no_files(tmp_path):
+    """The zoo finds them as `lambda_keras` does."""
+    assert POINTER == hub.POINTER
+    (tmp_path / "a").write_bytes(b"version 1")
+    (tmp_path / "empty").touch()
+    assert find_pointer(tmp_path) == why_no_file(tmp_path / "a") == hub.why_pointer("gone") == ""
+    path = tmp_path / "b" / "c.onnx"
+    path.parent.mkdir()
+    path.write_bytes(LFS_POINTER)
+    assert why_no_file(path) == hub.why_pointer(path) == PULL
+    assert find_pointer(tmp_path) == f"c.onnx is {PULL}"
+
+
+def test_pointers_of_git_lfs_are_named_by_commands(tmp_path, run, published):
+    image, annotations = tmp_path / "cat.jpg", tmp_path / "instances.json"
+    copied = [shutil.copytree(place, tmp_path / place.name) for place in (run, published)]
+    for path in (image, annotations, *(file for place in copied for file in place.glob("model.*"))):
+        path.write_bytes(LFS_POINTER)
+    for read in (
+        lambda: check_readable([str(image)]),
+        lambda: read_pixels(image),
+        lambda: load_client_image(image),
+        lambda: coco.parse(annotations),
+        lambda: Run(copied[0]).load(),
+        lambda: Published(str(copied[1])).load(),
+    ):
+        with pytest.raises(ValueError, match=PULL) as caught:
+            read()
+        assert str(caught.value).count("\n") == 0
+
+
+@pytest.mark.parametrize("name", ["saved_model", "onnx"])
+def test_pointers_of_git_lfs_in_exports(tmp_path, name):
+    (tmp_path / FORMATS[name].FILE).write_bytes(LFS_POINTER)
+    with pytest.raises(ValueError, match=f"{FORMATS[name].FILE} is {PULL}"):
+        exports.find(tmp_path).load()

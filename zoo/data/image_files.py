@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.errors import needs_extra, printable, some
-from zoo.files import is_litter
+from zoo.files import is_litter, why_pointer
 
 JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # their first bytes
 CONVERTED = ("BMP", "GIF", "TIFF", "WEBP")  # formats that Pillow converts to PNG
@@ -70,7 +70,7 @@ def to_jpeg_or_png(content: bytes) -> bytes:
             return to_png(image)
     except UnidentifiedImageError:
         expected = ", ".join(("JPEG", "PNG", *CONVERTED))
-        raise ValueError(f"not an image of {expected}") from None
+        raise ValueError(why_pointer(content) or f"not an image of {expected}") from None
     except DeepPixelsError:
         raise
     except Exception as error:  # Pillow's decoders raise many kinds

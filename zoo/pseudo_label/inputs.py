@@ -47,8 +47,8 @@ class Range:
         for file in self.files:
             try:
                 # Reading a pipe would never end.
-                gone = not in_bucket(file) and why_no_file(file)
-                yield b"" if gone else location(file).read_bytes(), file
+                there = in_bucket(file) or os.path.isfile(file)
+                yield location(file).read_bytes() if there else b"", file
             except OSError:
                 yield b"", file
 

@@ -20,7 +20,7 @@ from zoo.data.crops import check_header, decode, resize_center
 from zoo.data.errors import reason
 from zoo.data.image_files import to_jpeg_or_png
 from zoo.errors import first_wrong
-from zoo.files import answering, location
+from zoo.files import answering, find_pointer, location
 from zoo.inference.source.base import ClassifierSource
 from zoo.inference.source.published import Published
 from zoo.inference.source.run import Run
@@ -116,7 +116,8 @@ def _saved_model(folder: Any) -> Teacher:
     except ValidationError as error:
         raise ValueError(f"{expected}. {first_wrong(error, PREPROCESSING)}") from None
     except Exception as error:  # TensorFlow raises many kinds
-        raise ValueError(f"{expected}. Received: {str(folder)!r} ({reason(error)})") from None
+        why = find_pointer(folder) or reason(error)
+        raise ValueError(f"{expected}. Received: {str(folder)!r} ({why})") from None
     if classes != len(class_names):
         raise ValueError(f"{expected} of {classes} classes. Received: {len(class_names)} classes")
     files = [folder / SAVED_MODEL, *sorted(folder.glob("variables/*"), key=str)]

@@ -11,6 +11,7 @@ import numpy as np
 
 from zoo.errors import needs_extra, printable, shorten
 from zoo.export.formats import FORMATS, SAVED_MODEL
+from zoo.files import find_pointer
 
 # An image of one pixel, for warm-up.
 PNG = base64.b64decode(
@@ -54,7 +55,7 @@ class Export:
         except ImportError:
             raise
         except Exception as error:  # runtimes raise many kinds
-            reason = shorten(" ".join(str(error).split()), 300)
+            reason = find_pointer(self.folder) or shorten(" ".join(str(error).split()), 300)
             raise ValueError(
                 f"export: expected an undamaged {form.TITLE}. "
                 f"Received: {str(self.folder)!r} ({reason})"

@@ -13,7 +13,7 @@ from lambda_keras.weights.fit import check_finite
 from zoo import run_folder
 from zoo.config import DataConfig
 from zoo.data.load import ImageData, held_out_files, held_out_preprocessing
-from zoo.files import local_copy
+from zoo.files import local_copy, why_no_file
 from zoo.inference.classifier import Classifier
 from zoo.inference.source.base import (
     LICENSE,
@@ -109,6 +109,8 @@ class Run(ClassifierSource):
 def _load_model(path: Path) -> keras.Model:
     try:
         with local_copy(path) as here:
+            if why := why_no_file(here):
+                raise ValueError(why)
             model: Any = keras.models.load_model(here)
         if not model.built:  # such as an empty Sequential
             raise ValueError("a model without layers")
