@@ -5,6 +5,7 @@ polygons, or run-length encodings (RLE) of the whole image column by column.
 """
 
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic import ValidationInfo as Info
 
-from zoo.detection import normalize
+from zoo.detection import normalize, other_formats
 from zoo.detection.normalize import Findings, Id, Json, short
 from zoo.errors import first_wrong, needs_extra, printable, some
 from zoo.files import why_no_file
@@ -108,6 +109,7 @@ class Annotations:
     masks: bool = True  # whether objects have masks, or boxes only
     # Ids of the categories in the file, where they are others.
     file_ids: Mapping[int, Id] = field(default_factory=dict)
+    digests: Mapping[str, bytes] = field(default_factory=dict)  # of image files that were read
 
     def renumbered(self, numbers: Mapping[str, int]) -> "Annotations":
         """Returns the same with these ids for the names of its categories."""
@@ -170,15 +172,13 @@ def parse(
 
     Without a folder, the file is one of `Annotations.to_json`, and no image files are read.
     """
-    if why := why_no_file(path):
-        raise ValueError(f"expected a JSON file of annotations. Received: {str(path)!r} ({why})")
-    content = read_json(_File, path, "expected COCO's format").model_dump()
-    notes, faults, turned = Findings(), Findings(), {}
+    content = _content(path)
+    notes, faults, turned, digests = Findings(), Findings(), {}, {}
     known = content["images"]
     if folder is not None:
         normalize.normalize(content, notes)
         known = normalize.find_files(content["images"], folder, notes, faults)
-        known, turned = normalize.measure(known, folder, notes, faults)
+        known, turned, digests = normalize.measure(known, folder, notes, faults)
     if masks is None:
         masks = any(one.get("segmentation") for one in content["annotations"])
     try:
@@ -189,7 +189,8 @@ def parse(
     categories.sort(key=lambda one: one.id)
     names = {one.id: one.name for one in categories}
     images = _images(known, notes, faults)
-    objects: dict[int, list[Json]] = {number: [] for number in images}
+    objects: dict[int, list[Json]] = {image["id"]: [] for image in images.values()}
+    merged = Counter(one["file_name"] for one in known)
     left_out = {repr(one.get("id")) for one in content["images"]} - {*map(repr, images)}
     for number, one in enumerate(content["annotations"], start=1):  # 0 is none in pycocotools
         where = f"object {short(one.get('id', f'number {number}'))}"
@@ -198,15 +199,39 @@ def parse(
             continue
         try:
             valid = _object(one, images, names, masks, turned, notes)
-            objects[valid["image_id"]].append({"id": number, **valid})
+            others = objects[valid["image_id"]]
+            is_merged = merged[images[valid["image_id"]]["file_name"]] > 1
+            if is_merged and any(other == {"id": other["id"], **valid} for other in others):
+                notes.add("repeated objects of merged images left out", where)
+                continue
+            others.append({"id": number, **valid})
         except _LeftOut as error:
             notes.add(f"{error} left out", f"{where}: bbox={short(one.get('bbox'))}")
         except ValueError as error:
             kind, _, received = str(error).partition(", received ")
             faults.add(kind, f"{where}: {received}".rstrip(": "))
     own = {one.id: one.file_id for one in categories if one.file_id is not None}
-    found = Annotations(folder or path.parent, names, [*images.values()], objects, masks, own)
+    files = [image for number, image in images.items() if number == image["id"]]
+    found = Annotations(folder or path.parent, names, files, objects, masks, own, digests)
     return found, notes, faults
+
+
+def _content(path: Path) -> Json:
+    """Reads the three lists of a file; another kind of file is named as what it is."""
+    try:
+        if why := why_no_file(path):
+            expected = "expected a JSON file of annotations"
+            raise ValueError(f"{expected}. Received: {str(path)!r} ({why})")
+        content = read_json(_File, path, "expected COCO's format").model_dump()
+        what = other_formats.of_annotations(content["annotations"])
+    except ValueError:
+        if not (what := other_formats.of_file(path)):
+            raise
+    if what:
+        raise ValueError(
+            f"expected boxes or masks of objects in COCO's format. Received: {str(path)!r}, {what}"
+        ) from None
+    return content
 
 
 def _entry(kind: type[_Entry], one: Json, **known: Mapping[int, Any]) -> Json:
@@ -221,17 +246,18 @@ def _entry(kind: type[_Entry], one: Json, **known: Mapping[int, Any]) -> Json:
 
 
 def _images(found: list[Json], notes: Findings, faults: Findings) -> dict[int, Json]:
-    """Returns the intact images by id."""
+    """Returns the intact images by id; all ids of a file lead to its first image."""
     images: dict[int, Json] = {}
+    files: dict[str, Json] = {}
     for one in found:
         where = f"image {short(one.get('id'))}"
         try:
             image = _entry(_Image, one)
-            if images.setdefault(image["id"], image) is image:
-                continue
-            if images[image["id"]] != image:
+            first = files.setdefault(image["file_name"], image)
+            if images.setdefault(image["id"], first) is not first:
                 raise ValueError("expected a whole number of its own, received it again")
-            notes.add("repeated images merged", where)
+            if first is not image:
+                notes.add("repeated images merged", f"{where}: {image['file_name']}")
         except ValueError as error:
             kind, _, received = str(error).partition(", received ")
             faults.add(kind, f"{where}: {received}")
@@ -249,7 +275,8 @@ def _object(
     """Returns an object with a clipped box, an area, and the mask as a compressed RLE."""
     valid = _entry(_Object, one, image_id=images, category_id=categories)
     image, where = images[valid["image_id"]], f"object {short(one.get('id'))}"
-    size, turn = (image["height"], image["width"]), turned.get(repr(image["id"]), 0)
+    size, turn = (image["height"], image["width"]), turned.get(repr(valid["image_id"]), 0)
+    valid["image_id"] = image["id"]
     size = size[::-1] if turn else size
     box, mask = valid.get("bbox"), None
     boxless = (box is None or min(box[2:]) <= 0) and bool(one.get("segmentation"))

@@ -63,6 +63,12 @@ def run(config: ConvertConfig) -> None:
     train = read(config.train_annotations, config.train_images, skip, config.masks)
     val = read(config.val_annotations, config.val_images, skip, train.masks)
     train, val = join(train, val)
+    if twice := in_both(train, val):
+        print(
+            f"warning: {len(twice)} of {len(val.images)} test images are in training, too, which "
+            f"makes AP look better than it is: {some(map(printable, twice))}",
+            file=sys.stderr,
+        )
     write(train, val, config.output, config.shards)
     count, last = len(train.categories), max(train.categories)
     gaps = f", {last - count} of which are unused" if last > count else ""
@@ -108,6 +114,17 @@ def join(train: Annotations, val: Annotations) -> tuple[Annotations, Annotations
         left_out = some(f"{printable(name)!r}" for name in unused)
         print(f"categories without objects left out: {len(unused)}, {left_out}", file=sys.stderr)
     return train.renumbered(numbers), val.renumbered(numbers)
+
+
+def in_both(train: Annotations, val: Annotations) -> list[str]:
+    """Returns the test images whose files are those of training images, by their contents."""
+    known = {train.digests[one["file_name"]]: one["file_name"] for one in train.images}
+    names = [one["file_name"] for one in val.images]
+    return [
+        f"{val.folder / name} = {train.folder / known[digest]}"
+        for name in names
+        if (digest := val.digests[name]) in known
+    ]
 
 
 def write(train: Annotations, val: Annotations, output: Path, train_shards: int) -> None:

@@ -6,11 +6,12 @@ Label Studio, Roboflow, CVAT, labelme, FiftyOne and pandas each differ from COCO
 import itertools
 import json
 import math
+import operator
 import os
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from reprlib import repr as short
 from typing import Any
@@ -25,9 +26,9 @@ Json = dict[str, Any]
 Id = int | str
 IMAGE_IDS, CATEGORY_IDS = range(2**63), range(1, 10_001)  # those of categories index outputs
 FLAGS = {"none": 0, "": 0, "false": 0, "0": 0, "0.0": 0, "true": 1, "1": 1, "1.0": 1}
-# Keys of an image's file, in order, and the random prefix of an upload.
+# Keys of an image's file, in order, and the random prefix of an upload, which is not a date.
 NAMES = ("file_name", "filename", "path", "file_path", "coco_url", "url", "flickr_url")
-UPLOAD = re.compile(r"^[0-9a-f]{4,}-(?=.)", re.IGNORECASE)
+UPLOAD = re.compile(r"^(?!((19|20)\d{6}|\d{4}(19|20)\d\d)-)[0-9a-f]{8,}-(?=.)", re.IGNORECASE)
 
 
 class Findings(dict[str, tuple[int, str]]):
@@ -67,16 +68,23 @@ def _parsed(value: Any) -> Any:
         return value
 
 
+def _each(read: Callable[[Any], Any], value: Any) -> Any:
+    """Reads the values of a list; returns the same list if none of them changes."""
+    after = [*map(read, value)] if isinstance(value, list) else value
+    return value if after is value or all(map(operator.is_, after, value)) else after
+
+
 def _numbers(value: Any) -> Any:
-    value = _parsed(value)
-    return [*map(_number, value)] if isinstance(value, list) else value
+    return _each(_number, _parsed(value))
 
 
 def _rle(value: Any) -> Any:
+    if isinstance(value, list):
+        return _each(lambda part: _rle(part) if isinstance(part, dict) else part, value)
     if not isinstance(value, dict):
         return value
-    lists = ((key, _parsed(value.get(key))) for key in ("size", "counts"))
-    return {key: [*map(whole, one)] if isinstance(one, list) else one for key, one in lists}
+    lists = {key: _each(whole, _parsed(value.get(key))) for key in ("size", "counts")}
+    return value if all(one is value.get(key) for key, one in lists.items()) else lists
 
 
 def _is_polygon(part: Any) -> bool:
@@ -93,20 +101,25 @@ def _polygons(value: Any) -> Any:
     lists = [isinstance(part, list) for part in value]
     if not any(lists) or (all(lists) and all(len(point) == 2 for point in value)):
         value = [value]
-    return [
-        _numbers([x for point in part for x in (point if isinstance(point, list) else [point])])
-        if isinstance(part, list)
-        else part
-        for part in value
-    ]
+    return _each(_flat, value)
+
+
+def _flat(part: Any) -> Any:
+    """Reads points [x, y] as one list of numbers."""
+    if isinstance(part, list) and any(isinstance(point, list) for point in part):
+        part = [x for point in part for x in (point if isinstance(point, list) else [point])]
+    return _numbers(part) if isinstance(part, list) else part
 
 
 def _intact(value: Any) -> Any:
     is_polygons = isinstance(value, list) and not any(isinstance(part, dict) for part in value)
-    return [*filter(_is_polygon, value)] if is_polygons else value
+    return (
+        value if not is_polygons or all(map(_is_polygon, value)) else [*filter(_is_polygon, value)]
+    )
 
 
-# Lists and fields, how to read them, and the note if that changes them.
+# Lists and fields, how to read them, and the note if that changes them: a reader returns the same
+# object if nothing changes, as [20] == [20.0].
 KINDS: tuple[tuple[str, str, Callable[[Any], Any], str], ...] = (
     ("images", "height", whole, "height read as a whole number"),
     ("images", "width", whole, "width read as a whole number"),
@@ -131,9 +144,13 @@ def normalize(content: Mapping[str, list[Json]], notes: Findings) -> None:
     for name, field, read, words in KINDS:
         for one in content[name]:
             after, before = read(one.get(field)), one.get(field)
-            if after is not before and (after != before or type(after) is not type(before)):
+            if after is not before:
                 one[field] = after
                 notes.add(words, f"{field}={short(before)}")
+    for one in content["images"]:
+        if "neg_category_ids" in one:
+            words = "images of LVIS, whose own AP leaves out categories that were not searched for"
+            notes.add(f"{words}; here they count", f"image {short(one.get('id'))}")
     annotations = content["annotations"]
     _number_ids(content["images"], annotations, "image_id", IMAGE_IDS, notes)
     _number_ids(content["categories"], annotations, "category_id", CATEGORY_IDS, notes)
@@ -168,7 +185,7 @@ def _number_ids(
             numbers[i] = i if i in taken else next(free)
         before, one["id"] = one["id"], numbers[i]
         if isinstance(before, str) or i != numbers[i]:
-            one["file_id"] = before
+            one["file_id"] = i if isinstance(before, float) else before
         if type(before) is not int or before != numbers[i]:
             notes.add(
                 f"{key} numbered, results have the file's", f"{short(before)} as {numbers[i]}"
@@ -200,33 +217,60 @@ def find_files(images: list[Json], folder: Path, notes: Findings, faults: Findin
     """Returns the images that have a file in the folder, with its path there as `file_name`.
 
     Paths of other machines, URLs and names of uploads are matched by a base name that one file has.
+    All names are matched before any of them gets a file, so their order does not matter.
     """
-    names = [next((one[key] for key in NAMES if one.get(key)), None) for one in images]
-    names = [name if isinstance(name, str) else "" for name in names]
-    exact = {name for name in names if stays_inside(name) and os.path.lexists(folder / name)}
-    by_name: dict[str, list[str]] = defaultdict(list)
-    if set(names) - exact:
-        for place, folders, files in os.walk(folder):
-            folders[:] = [name for name in folders if not is_litter(name)]
-            for file in files:
-                by_name[_key(file)].append(Path(place, file).relative_to(folder).as_posix())
-    matches: dict[str, str | None] = {name: name for name in exact}
-    taken, found = set(exact), []
-    for one, name in zip(images, names, strict=True):
-        if name not in matches:
-            matches[name] = _match(name, by_name, taken)
-            taken.add(matches[name] or "")
-        if (file := matches[name]) is None:
+    given = [next((one[key] for key in NAMES if one.get(key)), "") for one in images]
+    matches = _match({name for name in given if isinstance(name, str)}, folder)
+    named: dict[str, set[str]] = defaultdict(set)  # files by id, as objects have ids alone
+    for one, name in zip(images, given, strict=True):
+        named[repr(one.get("id"))].add(matches[name][0] if name in matches else repr(name))
+    found = []
+    for one, name in zip(images, given, strict=True):
+        number = one.get("id")
+        if type(number) is int and len(named[repr(number)]) > 1:
+            faults.add("expected a whole number of its own", f"image {number}: {short(name)}")
+            continue
+        if not isinstance(name, str) or name not in matches:
+            shown = name[-80:] if isinstance(name, str) else name
             faults.add(
                 "expected file_name to be a file of the folder, by its path or by a base name that "
                 "one file has (rename the files, or file_name in the JSON)",
-                f"image {short(one.get('id'))}: file_name={name[-80:]!r}",
+                f"image {short(one.get('id'))}: file_name={shown!r}",
             )
             continue
-        if file != one.get("file_name"):
+        file, is_path = matches[name]
+        if not is_path or name != one.get("file_name"):
             notes.add("file_name matched by base name", f"{name[-80:]!r} as {file!r}")
         found.append({**one, "file_name": file})
     return found
+
+
+def _match(names: set[str], folder: Path) -> dict[str, tuple[str, bool]]:
+    """Returns the file of each name that has one, and whether the name is its path.
+
+    A file that several names claim by their ends goes to the longest common end, or to none.
+    """
+    paths = {name for name in names if stays_inside(name) and os.path.lexists(folder / name)}
+    matches = {name: (PurePosixPath(name).as_posix(), True) for name in paths}
+    if names == paths:
+        return matches
+    by_end: _Files = defaultdict(list)
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not is_litter(name)]
+        for file in files:
+            path = Path(place, file).relative_to(folder).as_posix()
+            for _, end in _ends(path.split("/")):
+                by_end[True, end].append(path)
+                by_end[False, _key(end)].append(path)
+    claims: dict[str, dict[_Likeness, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for name in names - paths:
+        for file, likeness in _meant(name, by_end):
+            claims[file][likeness].append(name)
+    for file in claims.keys() - {file for file, _ in matches.values()}:
+        best = claims[file][max(claims[file])]
+        if len(best) == 1:
+            matches[best[0]] = file, False
+    return matches
 
 
 def stays_inside(name: str) -> bool:
@@ -239,39 +283,52 @@ def _key(name: str) -> str:
     return unicodedata.normalize("NFC", name).casefold()
 
 
-def _match(name: str, by_name: Mapping[str, list[str]], taken: set[str]) -> str | None:
-    """Returns the only file with the base name and the longest common end of the path."""
+# Files by the ends of their paths, to the letter (True) or not; and how much a name is like the
+# path of a file: whether its base name is whole, how many parts are equal, whether to the letter.
+_Files = dict[tuple[bool, str], list[str]]
+_Likeness = tuple[bool, int, bool]
+
+
+def _ends(parts: list[str]) -> Iterator[tuple[int, str]]:
+    """Yields the ends of a path, the longest first, and their numbers of parts."""
+    return ((count, "/".join(parts[-count:])) for count in range(len(parts), 0, -1))
+
+
+def _meant(name: str, by_end: _Files) -> list[tuple[str, _Likeness]]:
+    """Returns the file with the base name and the longest common end, if it is the only one."""
     path = name.replace("\\", "/")
     try:
         url = urlsplit(path)
     except ValueError:
-        return None
+        return []
+    found: dict[_Likeness, set[str]] = defaultdict(set)
     for form in (path, unquote(url.path), unquote(url.query.rpartition("=")[2])):
-        parts = form.split("/")
-        for base in (parts[-1], UPLOAD.sub("", parts[-1])):
-            files = [file for file in by_name.get(_key(base), []) if file not in taken]
-            ends = [_common_end(file.split("/"), parts) for file in files]
-            if ends.count(max(ends, default=0)) == 1:
-                return files[ends.index(max(ends))]
-    return None
-
-
-def _common_end(one: list[str], two: list[str]) -> int:
-    pairs = zip(reversed(one), reversed(two), strict=False)
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+        *above, base = form.split("/")
+        for own in {base, UPLOAD.sub("", base)}:
+            keys = (
+                (count, literal, key)
+                for count, end in _ends([*above, own])
+                for literal, key in ((True, end), (False, _key(end)))
+            )
+            for count, literal, key in keys:
+                if files := by_end.get((literal, key)):
+                    found[own == base, count, literal].update(files[:2])
+                    break
+    best = max(found, default=(False, 0, False))
+    return [(file, best) for file in found[best]] if len(found[best]) == 1 else []
 
 
 def measure(
     images: list[Json], folder: Path, notes: Findings, faults: Findings
-) -> tuple[list[Json], dict[str, int]]:
+) -> tuple[list[Json], dict[str, int], dict[str, bytes]]:
     """Reads the files; returns the images with a readable one, and their sizes upright.
 
     Also returns the EXIF orientations of images that are annotated as they are stored, not upright,
-    by `repr` of the id. Where both frames have the same size, annotations are of the upright image,
-    which tools show.
+    by `repr` of the id; and hashes of the files by name. Where both frames have the same size,
+    annotations are of the upright image, which tools show.
     """
     paths = [str(folder / one["file_name"]) for one in images]
-    intact, turned = [], {}
+    intact, turned, digests = [], {}, {}
     for one, file in zip(images, check_readable(paths, skip=True), strict=True):
         if file.why:
             faults.add(f"unreadable image files ({file.why})", one["file_name"])
@@ -285,11 +342,17 @@ def measure(
             turned[repr(one.get("id"))] = number
             notes.add("annotated as stored, turned upright by EXIF", one["file_name"])
         elif given != size:
-            sizes = f"{given[1]} x {given[0]} pixels, of the file {size[1]} x {size[0]}"
+            height, width = map(short, given)
+            sizes = f"{width} x {height} pixels, of the file {size[1]} x {size[0]}"
             faults.add("expected the size of the image file", f"{one['file_name']}: {sizes}")
             continue
         intact.append({**one, "height": size[0], "width": size[1]})
-    return intact, turned
+        digests[one["file_name"]] = file.digest
+    first: dict[bytes, str] = {}
+    for name, digest in digests.items():
+        if (other := first.setdefault(digest, name)) != name:
+            notes.add("image files that are equal, each with its own objects", f"{name} = {other}")
+    return intact, turned, digests
 
 
 def _upright(file: ImageFile) -> tuple[tuple[int, int], int]:

@@ -97,7 +97,8 @@ def test_masks_of_every_form_are_the_same():
     [
         ("{", "expected COCO's format. Received: .*the file: Invalid JSON"),
         ("[" * 100_000, "expected COCO's format. Received: .*the file: Invalid JSON"),
-        ("[]", "the file: Input should be an object"),
+        ("[]", "annotations.json', a list, not images, annotations and categories"),
+        ("7", "the file: Input should be an object"),
         ({**GOOD, "annotations": 3}, "annotations: Input should be a valid array, not 3"),
         ({**GOOD, "images": [3]}, r"images\.0: Input should be an object, not 3"),
         case("categories/0", r"categories\.0\.id: .* valid integer, not True", id=True),
@@ -119,7 +120,6 @@ SIZE = {"size": [10, 20]}
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        case("images/1", r"a whole number of its own \(1, such as image 7", id=7),
         case("images/1", "a whole number of its own", id=[9]),
         case(
             "images/1", "file of the folder, by its path or .* file_name='c.jpg'", file_name="c.jpg"
@@ -167,6 +167,22 @@ def test_what_is_wrong_is_refused_or_left_out(folder, content, message, capsys):
     everything = len(found.images) + sum(map(len, found.objects.values()))
     assert everything == 3  # of two images and two objects
     assert [one["category_id"] for one in found.objects[7]][-1] == 90
+
+
+@pytest.mark.parametrize("file", ["sub/b.png", "lost.jpg"])
+def test_an_id_of_two_images_gives_neither_the_objects_of_the_other(folder, file, capsys):
+    content = changed("images/1", id=7, file_name=file)
+    content["images"].append({"id": 9, "file_name": "c.jpg"})
+    content["annotations"].append({**GOOD["annotations"][0], "image_id": 9})
+    Image.new("RGB", (20, 10)).save(folder / "c.jpg")
+    path = write(folder, content)
+    with pytest.raises(
+        ValueError, match=r"a whole number of its own \(2, such as image 7: 'a.jpg'"
+    ):
+        read(path, folder)
+    found = read(path, folder, skip=True)
+    assert {number: len(objects) for number, objects in found.objects.items()} == {9: 1}
+    assert "objects of images that are left out (2," in capsys.readouterr().err
 
 
 def test_many_faults_are_counted(folder):

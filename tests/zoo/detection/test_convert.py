@@ -1,6 +1,7 @@
 """Shards: what the Model Garden reads of them is what the annotations say."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -78,6 +79,22 @@ def test_command(drawn, tmp_path, capsys):
     ]
     with pytest.raises(ValueError, match="output: expected a new folder"):
         convert.main(arguments(drawn, tmp_path / "new"))
+
+
+def test_images_of_training_among_the_test_images_are_named(drawn, tmp_path, capsys):
+    """By their contents, whatever their names; not if they differ in one byte."""
+    val = Path(shutil.copytree(drawn / "val", tmp_path / "val"))
+    content = json.loads((drawn / "val.json").read_text())
+    first, second, *_ = [one["file_name"] for one in content["images"]]
+    train = json.loads((drawn / "train.json").read_text())["images"][4]["file_name"]
+    (val / first).write_bytes((drawn / "train" / train).read_bytes())
+    (val / second).write_bytes((drawn / "train" / train).read_bytes() + b"\0")
+    convert.main(arguments(drawn, tmp_path / "new", val_images=val))
+    line = f"warning: 1 of 12 test images are in training, too, which makes AP look .*{first} = "
+    assert re.findall(f"{line}.*{train}\n", capsys.readouterr().err)
+    assert (tmp_path / "new").is_dir()
+    convert.main(arguments(drawn, tmp_path / "newer"))
+    assert "warning" not in capsys.readouterr().err
 
 
 def test_nothing_is_written_where_something_is_wrong(drawn, tmp_path):
@@ -203,7 +220,7 @@ def test_annotations_that_are_not_of_the_shards(sharded, tmp_path, change, messa
     path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=f"the annotations of the test images.*{message}"):
         shards.read_annotations(folder, dataset, ids)
-    for text, reason in (("", "Invalid JSON"), (None, "not found")):
+    for text, reason in (("", "an empty file"), ("{", "Invalid JSON"), (None, "not found")):
         path.unlink() if text is None else path.write_text(text)
         with pytest.raises(ValueError, match=f"the annotations of the test images.*{reason}"):
             shards.read_annotations(folder, dataset, ids)

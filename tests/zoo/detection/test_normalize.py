@@ -1,9 +1,12 @@
 """COCO files in the manner of tools: what is understood, and what is said of it."""
 
 import copy
+import itertools
 import json
+import random
 import re
 from functools import partial
+from urllib.parse import quote, unquote
 
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ from pycocotools import mask
 from support.detectors import settings
 
 from zoo.config.detection import DetectionConfig
-from zoo.detection import coco, convert, report, shards
+from zoo.detection import coco, convert, normalize, report, shards
 from zoo.detection.experiment import Task, create_experiment
 from zoo.evaluate.detection import with_file_ids
 from zoo.inference.images import read_pixels
@@ -22,7 +25,9 @@ NAN = float("nan")
 
 
 def draw(path, form=None, size=(WIDTH, HEIGHT), **options):
-    pixels = np.random.default_rng(len(path.name)).integers(0, 256, (*size[::-1], 3), "uint8")
+    pixels = np.random.default_rng([*path.name.encode()]).integers(
+        0, 256, (*size[::-1], 3), "uint8"
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(pixels).save(path, form, **options)
 
@@ -204,6 +209,21 @@ def add(name, /, **entry):
     return lambda data: data[name].append(entry)
 
 
+def runs(counts, size=(48, 64), form=lambda one: one):
+    """Changes the mask of the first object to an uncompressed RLE."""
+    return change("annotations/0", segmentation=form({"size": [*size], "counts": counts}))
+
+
+def each_twice(data):
+    """Every image again by another id and path, which half of the objects have."""
+    data["images"] += [
+        {**one, "id": one["id"] + 100, "file_name": f"./{one['file_name']}"}
+        for one in data["images"]
+    ]
+    for one in data["annotations"][1::2]:
+        one["image_id"] += 100
+
+
 BOXES = [[4, 6, 20, 12], [30, 8, 24, 30], [2, 3, 40, 20], [1, 1, 50, 40]]
 AREA = "area computed from the mask or box "
 FIRST_LOST = {"boxes": BOXES[1:], "area": 719}
@@ -240,9 +260,19 @@ BAD = [*plain()["annotations"][3]["segmentation"], [1, 2, 3, 4], [1] * 7, [NAN] 
         (change("images", width=-64), "sizes read from the files (2,", {}),
         (change("images", "width", "height"), "sizes read from the files (2,", {}),
         (change("images", width=64.0), "width read as a whole number (2,", {}),
+        (runs([0, 10, 3062]), "", {}),
+        (runs([0.0, 10.0, 3062.0]), "RLE read as whole numbers (1,", {}),
+        (runs(["0", "10.0", 3062]), "RLE read as whole numbers (1,", {}),
+        (runs([0, 10, 3062], size=[48.0, 64.0]), "RLE read as whole numbers (1,", {}),
+        (runs([0.0, 10.0, 3062.0], form=lambda one: [one]), "RLE read as whole numbers (1,", {}),
+        (change("annotations", iscrowd=0.0), "iscrowd read as 0 or 1 (4, such as iscrowd=0.0", {}),
+        (change("annotations/0", bbox=[4.0, 6.0, 20.0, 12.0]), "", {}),
+        (change("annotations/0", area=240.0), "", {"area": 240}),
         (change("images", height="48"), "height read as a whole number (2,", {}),
         (add("categories", id=2, name="dog"), "repeated categories merged (1,", {}),
         (add("images", **plain()["images"][0]), "repeated images merged (1,", {}),
+        (add("images", **plain()["images"][0] | {"id": 3}), "repeated images merged (1,", {}),
+        (each_twice, "repeated images merged (2, such as image 101: 1.jpg)", {}),
         (
             change("annotations/0", bbox=[-10, 6, 34, 12]),
             "boxes clipped at the edge of their image (1, such as object 1: bbox=[-10",
@@ -289,6 +319,12 @@ BAD = [*plain()["annotations"][3]["segmentation"], [1, 2, 3, 4], [1] * 7, [NAN] 
             {"category_ids": {1: 10**12 + 1, 2: 10**12 + 2}},
         ),
         (ids("{}.0".format, "categories"), "'1.0' as 1", {"category_ids": {1: "1.0", 2: "2.0"}}),
+        (ids(lambda i: -float(i), "images"), "(2, such as -1.0 as 1)", {"image_ids": [-1, -2]}),
+        (
+            ids(lambda i: i + 20000.0, "categories"),
+            "(2, such as 20001.0 as 1)",
+            {"category_ids": {1: 20001, 2: 20002}},
+        ),
     ],
 )
 def test_kinds(folder, capsys, apply, note, expected):
@@ -326,6 +362,134 @@ def test_a_base_name_of_two_files_is_matched_by_its_folder_or_not(folder):
     data["images"][0]["file_name"] = "/data/3.jpg"
     with pytest.raises(ValueError, match=r"a base name that one file has.*'/data/3.jpg'"):
         read(folder, data)
+
+
+def test_a_file_joined_to_itself_is_itself(folder, capsys):
+    """Objects, too, stay once, whatever the ids of the second part."""
+    expected = read(folder, plain())
+    for more in (0, 100):
+        data = plain()
+        data["images"] += [{**one, "id": one["id"] + more} for one in data["images"]]
+        data["annotations"] += [
+            {**one, "image_id": one["image_id"] + more, "id": one["id"] + more}
+            for one in data["annotations"]
+        ]
+        found = read(folder, data)
+        assert found.to_json() == expected.to_json()
+        said = capsys.readouterr().err
+        assert "repeated images merged (2," in said
+        assert "repeated objects of merged images left out (4," in said
+
+
+def test_both_frames_of_a_photo_that_is_listed_twice(folder):
+    """One entry is annotated as stored, the other upright."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    draw(folder / "1.jpg", exif=exif)
+    data = plain()
+    data["images"].append({**data["images"][0], "id": 3, "height": WIDTH, "width": HEIGHT})
+    data["annotations"][1] |= {"image_id": 3, "bbox": [30, 4, 12, 20]}
+    data["annotations"][1]["segmentation"] = [polygon(30, 4, 12, 20)]
+    (one, other), _ = read(folder, data).objects.values()
+    assert one["bbox"] == other["bbox"] == [30, 4, 12, 20]  # of the upright photo
+    assert one["image_id"] == other["image_id"] == 1
+
+
+def test_equal_files_are_named_and_stay_apart(folder, capsys):
+    (folder / "2.jpg").write_bytes((folder / "1.jpg").read_bytes())
+    assert len(read(folder, plain()).images) == 2
+    note = "image files that are equal, each with its own objects (1, such as 2.jpg = 1.jpg)"
+    assert note in capsys.readouterr().err
+
+
+def touch(folder, files):
+    for file in files:
+        path = folder / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+
+def find(folder, names):
+    """The file of each name, and the names that have none."""
+    faults = normalize.Findings()
+    images = [{"id": number, "file_name": name} for number, name in enumerate(names)]
+    found = normalize.find_files(images, folder, normalize.Findings(), faults)
+    files = {names[one["id"]]: one["file_name"] for one in found}
+    assert sum(count for count, _ in faults.values()) == len(names) - len(found)
+    return {name: files.get(name) for name in names}
+
+
+UPLOADED = "/data/upload/1/ab12cd34-1.jpg"
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (["set2/1.jpg"], {r"C:\d\set1\1.jpg": None, r"C:\d\set2\1.jpg": "set2/1.jpg"}),
+        (["set2/1.jpg"], {"https://a.org/set1/1.jpg": None, "https://a.org/set2/1.jpg?x=2": 0}),
+        (["set2/1.jpg"], {"/data/?d=set1/1.jpg": None, "/data/?d=set2%2f1.jpg": 0}),
+        (["Set2/1.JPG"], {r"C:\d\set1\1.jpg": None, r"C:\d\set2\1.jpg": 0}),
+        (["a/1.jpg", "b/1.jpg"], {r"a\1.jpg": 0, r"b\1.jpg": 1, r"c\1.jpg": None}),
+        (["1.jpg"], {"/set1/1.jpg": None, "/set2/1.jpg": None}),
+        (["1.jpg"], {"1.jpg": 0, "/set2/1.jpg": None, UPLOADED: None}),
+        (["1.jpg"], {UPLOADED: 0}),
+        (["1.jpg"], {UPLOADED: None, "/set2/1.jpg": 0}),
+        (["1.jpg"], {UPLOADED: None, UPLOADED.replace("ab", "cd"): None}),
+        (["a/1.jpg", "b/1.jpg"], {"/x/b/0123456789abcdef0123456789abcdef-1.jpg": 1}),
+        (["1.jpg", "ab12cd34-1.jpg"], {UPLOADED: 1}),
+        (["1.jpg", "a/ab12cd34-1.jpg", "b/ab12cd34-1.jpg"], {UPLOADED: None}),
+        (["05-01.jpg"], {"/x/2021-05-01.jpg": None, "/x/05-01.jpg": 0}),
+        (["05-01.jpg"], {"/x/2021-05-01.jpg": None}),
+        (["1.jpg"], {"/x/20210501-1.jpg": None, "/x/01052021-1.jpg": None}),
+        (["01.jpg"], {"/x/face-01.jpg": None, "/x/cafe-01.jpg": None}),
+        (["1.jpg", "1.JPG"], {"/x/1.jpg": 0, "/y/1.JPG": 1, "/z/1.Jpg": None}),
+        (["caf\u00e9/1.jpg", "b/1.jpg"], {"C:\\cafe\u0301\\1.jpg": 0}),
+        (["1.jpg", "2.jpg"], {"https://a.org/view/1.jpg?file=2.jpg": None}),
+        (["1.jpg", "sub/1.jpg"], {"1.jpg": 0, "/data/1.jpg": None, r"C:\sub\1.jpg": 1}),
+    ],
+)  # fmt: skip
+def test_all_names_are_matched_at_once(tmp_path, files, expected):
+    """A file goes to the name with the longest common end, or to none; in any order."""
+    touch(tmp_path, files)
+    wanted = {name: files[at] if type(at) is int else at for name, at in expected.items()}
+    for names in itertools.permutations(wanted):
+        assert find(tmp_path, names) == wanted
+
+
+FORMS = (
+    str,
+    "C:\\data\\{}".format,
+    lambda name: "D:\\" + name.replace("/", "\\"),
+    "/home/me/{}".format,
+    lambda name: f"https://a.org/b/{quote(name)}?x=2",
+    lambda name: f"/data/local-files/?d={quote(name, safe='')}",
+    lambda name: "/data/upload/{}ab12cd34-{}".format(*re.fullmatch("(.*/)?(.*)", name).groups("")),
+)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_file_is_of_two_names_and_their_order_does_not_matter(tmp_path, seed):
+    rng = random.Random(seed)
+    folders = ["", "set1/", "set2/", "Set2/", "a/set1/", "a b/"]
+    bases = ["1.jpg", "1.JPG", "05-01.jpg", "2021-05-01.jpg", "ab12cd34-1.jpg", "x y.jpg"]
+    every = [folder + base for folder in folders for base in bases]
+    files = rng.sample(every, rng.randint(1, 12))
+    touch(tmp_path, files)
+    names = [*{rng.choice(FORMS)(rng.choice(every)) for _ in range(rng.randint(1, 15))}]
+    found = find(tmp_path, names)
+    given = [file for file in found.values() if file]
+    assert len(given) == len({*given})
+    assert {*given} <= {*files}
+    for name in names:
+        assert name not in files or found[name] == name
+        if file := found[name]:  # never another base name, but for the random prefix of an upload
+            base = re.split(r"[/\\=]", unquote(name.removesuffix("?x=2")))[-1].casefold()
+            assert base.removeprefix("ab12cd34-") == file.split("/")[-1].casefold().removeprefix(
+                "ab12cd34-"
+            )
+    for _ in range(5):
+        rng.shuffle(names)
+        assert find(tmp_path, names) == found
 
 
 def test_far_polygons_are_cut(folder):

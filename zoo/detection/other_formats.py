@@ -1,0 +1,73 @@
+"""Files that are often passed in place of COCO's objects, named as what they are."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+# By the beginning of a file.
+BEGINNINGS = {
+    rb"\s*\Z": "an empty file",
+    rb"version https://git-lfs": "a Git LFS pointer (run git lfs pull)",
+    rb"PK\x03\x04|\x1f\x8b": "an archive, to be unpacked first",
+}
+SUFFIXES = {
+    ".xml": "XML, as of Pascal VOC",
+    ".txt": "text, as labels of YOLO",
+    ".yaml": "YAML, as of YOLO",
+    ".yml": "YAML, as of YOLO",
+}
+# By keys that a JSON object or the first entry of a list has, and keys that it lacks.
+JSON: tuple[tuple[set[str], set[str], str], ...] = (
+    ({"image_id", "score"}, set(), "a list of detections, without images and categories"),
+    ({"image_id", "caption"}, set(), "a list of captions"),
+    ({"data", "annotations"}, set(), "Label Studio's own JSON (export as COCO)"),
+    ({"shapes", "imagePath"}, set(), "labelme's own JSON (its labelme2coco.py converts it)"),
+    ({"_via_img_metadata"}, set(), "VIA's own JSON (export as COCO)"),
+    ({"images", "categories"}, {"annotations"}, "images without annotations"),
+)
+# By keys of annotations without boxes and masks.
+ANNOTATIONS = {
+    "segments_info": "panoptic segmentation (panopticapi's panoptic2detection_coco_format.py "
+    "converts it)",
+    "caption": "captions of images, without boxes",
+    "keypoints": "keypoints without boxes",
+}
+
+
+def of_annotations(annotations: Any) -> str:
+    """Returns what annotations without any box or mask are, or ""."""
+    if not isinstance(annotations, list):
+        return ""
+    entries = [one for one in annotations if isinstance(one, Mapping)]
+    if any(one.get("bbox") or one.get("segmentation") for one in entries):
+        return ""
+    return next((what for key, what in ANNOTATIONS.items() if any(key in e for e in entries)), "")
+
+
+def of_file(path: Path) -> str:
+    """Returns what a file or folder is that has not the three lists of COCO's format, or ""."""
+    if path.is_dir():
+        found = sorted(path.iterdir())
+        files = [file.name for file in found if file.suffix == ".json"]
+        if files:
+            return f"a folder, with {files[0]!r}"
+        whats = (SUFFIXES[end] for file in found if (end := file.suffix.lower()) in SUFFIXES)
+        return next((f"a folder of {what}" for what in whats), "")
+    try:
+        content = path.read_bytes()
+        value = json.loads(content)
+    except OSError:
+        return ""
+    except (ValueError, RecursionError):
+        known = (what for start, what in BEGINNINGS.items() if re.match(start, content))
+        return next(known, SUFFIXES.get(path.suffix.lower(), ""))
+    if isinstance(value, dict) and (what := of_annotations(value.get("annotations"))):
+        return what
+    first = value[0] if isinstance(value, list) and value else value
+    keys = first.keys() if isinstance(first, dict) else set[str]()
+    for given, lacking, what in JSON:
+        if given <= keys and not lacking & keys:
+            return what
+    return "a list, not images, annotations and categories" if isinstance(value, list) else ""
