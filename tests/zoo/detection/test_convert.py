@@ -97,6 +97,40 @@ def test_images_of_training_among_the_test_images_are_named(drawn, tmp_path, cap
     assert "warning" not in capsys.readouterr().err
 
 
+def part(categories, *used):
+    """Annotations with an image, and an object of each of the used categories."""
+    names = dict(enumerate(categories.split(), start=1))
+    numbers = {name: number for number, name in names.items()}
+    found = [{"image_id": 7, "category_id": numbers[name]} for name in used]
+    return coco.Annotations(Path(), names, [{"id": 7, "file_name": ""}], {7: found})
+
+
+@pytest.mark.parametrize(
+    ("train", "val", "categories", "used"),
+    [
+        (part("cat dog", "cat", "dog"), part("cat dog", "dog"), {1: "cat", 2: "dog"}, [2]),
+        (part("cat dog", "cat"), part("cat dog", "dog"), {1: "cat", 2: "dog"}, [2]),
+        (part("cat dog", "cat"), part("dog", "dog"), {1: "cat", 2: "dog"}, [2]),
+        (part("cat dog cow", "cow"), part("cow cat", "cow", "cat"), {1: "cat", 3: "cow"}, [3, 1]),
+        (part("cat dog", "dog"), part("dog cat", "dog"), {2: "dog"}, [2]),
+        (part("cat", "cat"), part("cow cat", "cat"), {1: "cat"}, [1]),
+    ],
+)
+def test_categories_are_those_of_objects_by_the_ids_of_training(train, val, categories, used):
+    """A category of the test images counts if training lists it, with objects or without."""
+    found = convert.join(train, val)
+    assert [one.categories for one in found] == [categories, categories]
+    assert [one["category_id"] for one in found[1].objects[7]] == used
+    for before, after in zip((train, val), found, strict=True):
+        for one, other in zip(before.objects[7], after.objects[7], strict=True):
+            assert before.categories[one["category_id"]] == categories[other["category_id"]]
+
+
+def test_categories_that_training_does_not_list_are_refused():
+    with pytest.raises(ValueError, match=r"Received: 1 'cow' in that of the test images only"):
+        convert.join(part("cat", "cat"), part("cow cat", "cow", "cat"))
+
+
 def test_nothing_is_written_where_something_is_wrong(drawn, tmp_path):
     content = json.loads((drawn / "val.json").read_text())
     content["annotations"][0]["category_id"] = 4
