@@ -71,7 +71,7 @@ def build(
         "name": network if name is None else name,
     }
     _check(spec, adapt_weights=adapt_weights, **top)
-    minimum = 8 if isinstance(spec, specs.ResNetSpec) and spec.stem == "small" else 32
+    minimum = 8 if str(getattr(spec, "stem", None)) == "small" else 32
     inputs = _inputs(input_tensor, input_shape, minimum)
     if weights is not None:  # Found before the network is built, which takes seconds.
         is_whole = include_top and not adapt_weights
@@ -190,14 +190,14 @@ def _check(spec: Spec, pooling: Any, classes: Any, classifier_activation: Any, n
     for field in ("dropout_rate", "stochastic_depth_rate", "batch_norm_momentum"):
         rate = {field: getattr(spec, field, 0)}
         check_number(lambda x: 0 <= x < 1, "a number from 0 to 1, below 1", **rate)
-    is_name = isinstance(name, str) and name and "/" not in name
-    check(is_name, "a name without a slash", name=name)
+    is_name = isinstance(name, str) and name.isprintable() and name and "/" not in name
+    check(is_name, "a name without a slash or control characters", name=name)
     try:
         keras.activations.get(classifier_activation)
     except Exception as error:
         raise ValueError(
             "expected classifier_activation to be None, or a function of keras.activations or its "
-            f"name. Received: {classifier_activation!r}"
+            f"name. {received(classifier_activation=classifier_activation)}"
         ) from error
 
 

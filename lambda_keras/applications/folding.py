@@ -16,6 +16,7 @@ from lambda_keras.models.specs import STAGES
 # Subclasses may compute something else, so only these very types are folded.
 _LINEAR = (layers.Conv2D, layers.DepthwiseConv2D, layers.Dense)
 _NORMS = (layers.BatchNormalization, BatchNormalization)
+FLOATS = {"float16", "bfloat16", "float32", "float64"}
 
 
 def feature_extractor(model: keras.Model, endpoints: Sequence[str] = STAGES) -> keras.Model:
@@ -77,7 +78,8 @@ def fold_batch_normalization(model: keras.Model, dtype: str | None = None) -> ke
         A functional `keras.Model` with inputs, outputs and layer names of `model`.
 
     Raises:
-        ValueError: If it is no functional model, or one with a `call` of its own.
+        ValueError: If it is no functional model, or one with a `call` of its own, or `dtype` is no
+            policy of floats.
 
     Example:
     >>> import numpy as np
@@ -89,6 +91,8 @@ def fold_batch_normalization(model: keras.Model, dtype: str | None = None) -> ke
     True
     """
     check_functional(model)
+    expected = "None, or the name of a Keras dtype policy of floats, such as 'mixed_bfloat16'"
+    check(dtype is None or _is_float_policy(dtype), expected, dtype=dtype)
     ends = model.inputs[0], model.outputs[0]
     if not isinstance(model, keras.Sequential):
         ends = model.input, model.output
@@ -150,6 +154,15 @@ def fold_batch_normalization(model: keras.Model, dtype: str | None = None) -> ke
             if isinstance(layer, layers.Normalization):
                 layer.finalize_state()  # its constants come from its weights
     return folded
+
+
+def _is_float_policy(dtype: Any) -> bool:
+    try:
+        policy = keras.dtype_policies.get(dtype)
+    except Exception:  # other ones for every kind of value
+        return False
+    dtypes = policy.compute_dtype, policy.variable_dtype
+    return type(policy) is keras.DTypePolicy and {*dtypes} <= FLOATS
 
 
 def _followed_by_norm(model: keras.Model) -> dict[str, Any]:

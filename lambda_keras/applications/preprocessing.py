@@ -200,11 +200,17 @@ def preprocessing_of(architecture: str, image_size: int, weights: str = IMAGENET
         architecture: Str, name of the network in the zoo.
         image_size: Int, height and width of its images in pixels.
         weights: Str, published weights by name; those of others are `"imagenet"`, the default.
+
+    Raises:
+        ValueError: If there is no such network, or the size is no positive integer.
     """
+    is_network = isinstance(architecture, str) and architecture in NETWORKS
+    expected = "the name of a network, such as 'lambda_resnet50'"
+    check(is_network, expected, architecture=architecture)
     is_size = is_positive_integer(image_size)
     check(is_size, "image_size to be a positive integer", image_size=image_size)
-    row = NETWORKS.get(architecture)
-    published = row and (row.published(weights) or row.published(IMAGENET))
+    row = NETWORKS[architecture]
+    published = row.published(weights) or row.published(IMAGENET)
     paper = image_size / (image_size + CROP_PADDING)
     if not published:
         return Preprocessing(image_size, paper)

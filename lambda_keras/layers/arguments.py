@@ -41,17 +41,28 @@ def check_bools(**arguments):
         check(isinstance(value, bool), "True or False", **{name: value})
 
 
+def is_among(value, choices) -> bool:
+    """Whether a value is one of some strings and `None`; arrays, which compare by element, too."""
+    return (value is None or isinstance(value, str)) and value in tuple(choices)
+
+
 def check_choices(choices, **arguments):
     """Checks that all arguments are among some choices."""
     for name, value in arguments.items():
         among = ", ".join(map(str, choices))
-        check(value in tuple(choices), f"{name} to be one of {among}", **{name: value})
+        check(is_among(value, choices), f"{name} to be one of {among}", **{name: value})
 
 
 def check_number(condition, expected: str, **argument):
     """Checks that an argument is a number that meets a condition; NaN never does."""
     (value,) = argument.values()
     check(is_number(value) and condition(value), expected, **argument)
+
+
+def check_built(model):
+    """Checks that a model is one of Keras and has its weights."""
+    fits = isinstance(model, keras.Model) and model.built
+    check(fits, "a built keras.Model", model=type(model))
 
 
 def check_functional(model):
@@ -90,7 +101,7 @@ def number(expected: str, condition: Callable[[Any], bool]) -> Constraint:
 def one_of(name: str, choices) -> Constraint:
     """Values of an argument that are among some choices."""
     among = ", ".join(map(str, choices))
-    return Constraint(f"{name} to be one of {among}", lambda x: x in tuple(choices))
+    return Constraint(f"{name} to be one of {among}", lambda x: is_among(x, choices))
 
 
 POSITIVE = Constraint("a positive integer", lambda x: type(x) is int and x >= 1)

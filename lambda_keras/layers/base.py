@@ -9,7 +9,7 @@ from typing import Any, ClassVar, get_type_hints
 import keras
 from keras import initializers, ops, regularizers
 
-from lambda_keras.layers.arguments import Constraint, check, constraint_of
+from lambda_keras.layers.arguments import Constraint, check, constraint_of, received
 
 # Kinds of operations in the results of `count_flops`; then parts of lambda and attention layers.
 CONVOLUTION, DENSE, EXCITATION = "convolution", "dense", "SE"
@@ -25,6 +25,7 @@ class Layer(keras.layers.Layer):
 
     # Values of arguments that are not told by their annotations.
     constraints: ClassVar[Mapping[str, Constraint]] = {}
+    _kept: tuple[str, ...] = ()  # arguments; a subclass may have others that it does not keep
 
     @classmethod
     def arguments(cls) -> dict[str, Any]:
@@ -40,7 +41,7 @@ class Layer(keras.layers.Layer):
 
     def keep(self, given: Mapping[str, Any]):
         """Checks the arguments among the names of a scope, and keeps them as attributes."""
-        of_class: Any = type(self)
+        of_class: Any = given.get("__class__", type(self))  # the one whose `__init__` this is
         for name, constraint in constraints_of(of_class).items():
             if name not in given:
                 continue
@@ -48,15 +49,17 @@ class Layer(keras.layers.Layer):
             if constraint is not None:
                 check(constraint.fits(value), constraint.expected, **{name: value})
             for kind, get in (("initializer", initializers.get), ("regularizer", regularizers.get)):
-                value = get(value) if name.endswith(f"_{kind}") else value
+                if name.endswith(f"_{kind}"):
+                    value = _found(get, f"None, or a Keras {kind} or its name", name, value)
             setattr(self, name, value)
+            self._kept = (*self._kept, name)
 
     def require(self, condition, expected: str, *names: str):
         """Refuses arguments that do not fit one another, by their names."""
         check(condition, expected, **{name: getattr(self, name) for name in names})
 
     def get_config(self):
-        config = {name: getattr(self, name) for name in self.arguments()}
+        config = {name: getattr(self, name) for name in self._kept}
         for name, value in config.items():
             if name.endswith(("_initializer", "_regularizer")):
                 config[name] = keras.saving.serialize_keras_object(value)
@@ -74,6 +77,14 @@ def constraints_of(cls: type[Layer]) -> dict[str, Constraint | None]:
     return {
         name: declared.get(name) or constraint_of(name, hints.get(name)) for name in cls.arguments()
     }
+
+
+def _found(get, expected: str, name: str, value):
+    """Looks up a value by a function of Keras, whose errors are others for every kind of value."""
+    try:
+        return get(value)
+    except Exception:
+        raise ValueError(f"expected {expected}. {received(**{name: value})}") from None
 
 
 def fan_in(scale: float = 1.0):

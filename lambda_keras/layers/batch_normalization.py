@@ -5,6 +5,8 @@ import sys
 import keras
 from keras import ops
 
+from lambda_keras.layers.arguments import EPSILON, MOMENTUM, check, is_integer
+
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class BatchNormalization(keras.layers.BatchNormalization):
@@ -22,6 +24,10 @@ class BatchNormalization(keras.layers.BatchNormalization):
     Everything else is computed by Keras: masks, statistics of several replicas, batch
     renormalization, other axes, weights that are not in float32, other backends.
 
+    Raises:
+        ValueError: If `axis`, `momentum`, `epsilon` or `renorm_momentum` is out of its range; Keras
+            checks the other arguments.
+
     Example:
     >>> import numpy as np
     >>> from lambda_keras.layers import BatchNormalization
@@ -30,6 +36,20 @@ class BatchNormalization(keras.layers.BatchNormalization):
     >>> float(layer.moving_mean.numpy()[0])
     0.5
     """
+
+    def __init__(self, axis=-1, momentum=0.99, epsilon=1e-3, *others, **kwargs):
+        check(is_integer(axis), "an integer", axis=axis)
+        rates = {"momentum": momentum, "renorm_momentum": kwargs.get("renorm_momentum", momentum)}
+        for name, rate in rates.items():
+            check(MOMENTUM.fits(rate), MOMENTUM.expected, **{name: rate})
+        check(EPSILON.fits(epsilon), EPSILON.expected, epsilon=epsilon)
+        super().__init__(axis, momentum, epsilon, *others, **kwargs)
+
+    def build(self, input_shape):
+        rank, shape = len(input_shape), tuple(input_shape)
+        has_size = -rank <= self.axis < rank and shape[self.axis] is not None
+        check(has_size, "an axis of the inputs of known size", axis=self.axis, inputs=shape)
+        super().build(input_shape)
 
     def call(self, inputs, training=None, mask=None):
         training = bool(training and self.trainable and 0 not in inputs.shape)

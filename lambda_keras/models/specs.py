@@ -87,10 +87,11 @@ class ResNetSpec:
         if not integers or len(blocks) != len(STAGES) or not any(blocks):
             raise ValueError(
                 f"expected blocks to be four integers, one for each of the stages {STAGES}, and "
-                f"not all 0. Received: blocks={blocks!r}"
+                f"not all 0. Received: blocks={one_line(blocks)}"
             )
         if type(self.filters) is not int or self.filters < 1:
-            raise ValueError(f"expected a positive integer. Received: filters={self.filters!r}")
+            received = f"Received: filters={one_line(self.filters)}"
+            raise ValueError(f"expected a positive integer. {received}")
 
 
 @dataclass(frozen=True)
@@ -182,6 +183,11 @@ def class_count(weights: object) -> int:
 
 def find_published(network: str, weights: str = IMAGENET) -> PublishedWeights:
     """Published weights of a network by name, or a `ValueError`; `"imagenet"` is the first ones."""
+    if not isinstance(network, str) or not isinstance(weights, str):
+        raise ValueError(
+            "expected the names of a network and of weights. "
+            f"Received: network={one_line(network)}, weights={one_line(weights)}"
+        )
     row = NETWORKS.get(network)
     if row and (found := row.published(weights)):
         return found
@@ -205,12 +211,17 @@ def find_published(network: str, weights: str = IMAGENET) -> PublishedWeights:
     )
 
 
+def one_line(value: object) -> str:
+    """The representation of a value without its line breaks, for error messages."""
+    return " ".join(repr(value).split())
+
+
 def placement(blocks: tuple[int, int, int, int], letters: str) -> tuple[tuple[int, ...], ...]:
     """Blocks with the mixer for a placement such as `"CCLL"`: C convolution, L lambda layer."""
     if not isinstance(letters, str) or len(letters) != len(STAGES) or set(letters) - set("CL"):
         raise ValueError(
             "expected a placement of four letters C (convolution) or L (lambda layer), one for "
-            f"each of the stages {STAGES}. Received: placement={letters!r}"
+            f"each of the stages {STAGES}. Received: placement={one_line(letters)}"
         )
     return tuple(
         tuple(range(1, number + 1)) if letter == "L" else ()

@@ -18,7 +18,7 @@ import h5py
 import keras
 import numpy as np
 
-from lambda_keras.layers.arguments import check
+from lambda_keras.layers.arguments import check, check_built
 from lambda_keras.models.specs import class_count, find_published, is_published_name
 from lambda_keras.weights import hub
 from lambda_keras.weights.fit import (
@@ -60,6 +60,7 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
             not finite, or the weights of another network or of another number of classes.
         FileNotFoundError: If weights of the hub are not cached, and it cannot be reached.
     """
+    check_built(model)
     classes = model.get_layer(CLASSIFIER).units if has_classifier(model) else None
     path = find_weights(weights, architecture, classes)
     if path.name.endswith(KERAS):
@@ -83,7 +84,7 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
         )
 
 
-def save_safetensors(model: keras.Model, path: Path) -> None:
+def save_safetensors(model: keras.Model, path: str | os.PathLike) -> None:
     """Writes all weights of a model of `lambda_keras.applications`, for `load_weights` to read.
 
     A file holds arrays alone, in the precision of the model: `"c3_block1_2_lambda/key_kernel"`.
@@ -91,6 +92,9 @@ def save_safetensors(model: keras.Model, path: Path) -> None:
     Args:
         model: Built model.
         path: File to write, `*.safetensors`; it is replaced.
+
+    Raises:
+        ValueError: If the model is not built, or the file has another name.
 
     Example:
     >>> import tempfile
@@ -102,6 +106,9 @@ def save_safetensors(model: keras.Model, path: Path) -> None:
     ...     save_safetensors(LambdaResNet14(classes=3), path)
     ...     load_weights(LambdaResNet14(classes=3), path, "lambda_resnet14")
     """
+    check_built(model)
+    is_path = isinstance(path, (str, os.PathLike)) and str(path).endswith(SAFETENSORS)
+    check(is_path, f"the path of a {SAFETENSORS} file", path=path)
     # Imported here, because most models are built without such a file.
     from safetensors.numpy import save
 

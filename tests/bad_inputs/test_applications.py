@@ -1,6 +1,7 @@
 """Wrong arguments of what lambda_keras.applications has, and of zoo.convert."""
 
 import re
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -17,9 +18,11 @@ from lambda_keras.applications import (
     ResNet50,
     decode_predictions,
     feature_extractor,
+    fold_batch_normalization,
     preprocess_input,
 )
 from lambda_keras.applications.preprocessing import Preprocessing, preprocessing_of
+from lambda_keras.weights import find_published, load_weights, save_safetensors
 from zoo.registry import create_model
 
 NAN, INFINITY = float("nan"), float("inf")
@@ -43,7 +46,12 @@ CONSTRUCTORS = [
     (LambdaResNet14, {"pooling": "mean"}, "pooling to be one of None, avg, max."),
     *((LambdaResNet14, {"classes": value}, "positive integer") for value in (0, 3.0, True, "10")),
     (LambdaResNet14, {"classifier_activation": "sofmax"}, "classifier_activation to be None"),
-    *((LambdaResNet14, {"name": value}, "a name without a slash") for value in ("", "a/b", 5)),
+    *((LambdaResNet14, {"name": value}, "a name without") for value in ("", "a/b", 5, "a\0b")),
+    *(
+        (LambdaResNet14, {name: np.zeros((2, 2))}, f"{name}=array([[0., 0.], [0., 0.]])")
+        for name in ("pooling", "stem", "mixer", "placement", "blocks", "filters", "classes")
+    ),
+    (LambdaResNet14, {"classifier_activation": np.zeros((2, 2))}, "=array([[0., 0.], [0., 0.]])"),
     *((LambdaResNet14, {"dropout_rate": value}, "below 1") for value in (1, NAN, "0.1", None)),
     (LambdaResNet14, {"stochastic_depth_rate": -0.1}, "a number from 0 to 1"),
     (MobileNetV2, {"batch_norm_momentum": 1}, "a number from 0 to 1"),
@@ -91,6 +99,8 @@ IMAGES = "expected images of shape (..., 3), RGB. Received: shape="
 TYPES = "of integers or floats. Received: dtype="
 SIZE = "expected image_size to be a positive integer. Received: image_size="
 PART = "expected crop_fraction above 0, up to 1. Received: crop_fraction="
+EXAMPLE = ", such as 'mixed_bfloat16'. Received: dtype="
+NAME, FILE, BUILT = "lambda_resnet14", Path("x.safetensors"), "expected a built keras.Model."
 CALLS = [
     (lambda: preprocess_input(PIXELS[..., :1]), f"{IMAGES}(2, 4, 4, 1)"),
     (lambda: preprocess_input(np.zeros((4, 4, 4))), f"{IMAGES}(4, 4, 4)"),
@@ -123,6 +133,29 @@ CALLS = [
     (lambda: Preprocessing(8, 0.9, mean=(0.5, 0.5)), "Received: mean=(0.5, 0.5)"),
     (lambda: Preprocessing(8, 0.9, std=(1, 0, 1)), "above 0. Received: std=(1, 0, 1)"),
     (lambda: preprocessing_of("lambda_resnet50", "224"), f"{SIZE}'224'"),
+    *(
+        (lambda name=name: preprocessing_of(name, 224), "expected the name of a network")
+        for name in (None, "lambda_resnt50", ["lambda_resnet50"])
+    ),
+    (lambda: Preprocessing(8, 0.9, np.zeros((2, 2))), "Received: interpolation=array("),
+    *(
+        (lambda dtype=dtype: fold_batch_normalization(tiny(), dtype), f"floats{EXAMPLE}{dtype!r}")
+        for dtype in ("x", "", 5, True, [], "int8", "int32", "bool", "int8_from_float32")
+    ),
+    *(
+        (lambda names=names: find_published(*names), "expected the names of a network and of")
+        for names in ([None], [["lambda_resnet26t"]], [NAN], ["lambda_resnet26t", None])
+    ),
+    *(
+        (lambda model=model: load_weights(model, "x.safetensors", NAME), BUILT)
+        for model in (None, "lambda_resnet14", keras.Sequential([]))
+    ),
+    (lambda: load_weights(tiny(), "imagenet", ["lambda_resnet26t"]), "the names of a network"),
+    *((lambda model=model: save_safetensors(model, FILE), BUILT) for model in (None, 5)),
+    *(
+        (lambda path=path: save_safetensors(tiny(), path), "expected the path of a .safetensors")
+        for path in (None, 5, "x.h5", "", Path("x"))
+    ),
     *(
         (lambda model=model: feature_extractor(model), "expected a functional keras.Model.")
         for model in (None, keras.Sequential([]))
