@@ -121,7 +121,8 @@ def train(config: Source | None = None, **settings: Any) -> dict[str, Any]:
     ...
     ValueError: training.epochs: Input should be greater than or equal to 1. Received: 0
     """
-    task = settings.get("task") or (read_task(str(config)) if config else CLASSIFICATION)
+    found = CLASSIFICATION if config is None else read_task(str(config))
+    task = settings.get("task") or found
     given = settings if config is None else {"config": config, **settings}
     return call("train", task, given)
 

@@ -18,7 +18,7 @@ LABEL = "--teacher runs/none --input 'none/*' --output labels"
 
 # Command lines that are refused, and a part of the message.
 COMMANDS = [
-    ("list ''", "Received: '', which match none"),
+    ("list ''", "patterns.0: String should have at least 1 character. Received: ''"),
     ("list '['", "Received: '[', which match none"),
     ("list --format xml", "'xml'. Allowed: table, json, markdown"),
     ("list --format", "--format: expected one argument"),
@@ -27,7 +27,7 @@ COMMANDS = [
     ("list resnet50 --timm true", "match none of lambda_"),
     ("list --config a.yaml", "Received: 'a.yaml', not found"),
     ("flops", "the following arguments are required: MODEL"),
-    ("flops ''", "Received: ''. Allowed: lambda_resnet14, lambda_resnet50, "),
+    ("flops ''", "model: String should have at least 1 character. Received: ''"),
     ("flops resnet5", "'resnet5' (did you mean 'resnet50'?)"),
     ("flops resnet50 resnet101", "no such setting. Received: 'resnet101'"),
     ("flops resnet50 --image_size 4", "Received: '4'"),

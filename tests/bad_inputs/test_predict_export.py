@@ -142,7 +142,7 @@ ROWS = [
     (f"export {LITERT} --default_signature image_bytes", "is for --format saved_model only"),
     # The page.
     ("demo --run run --port 0", "port: Input should be greater than or equal to 1"),
-    ("demo --run run --host=", "expected --host and --port of a free address here"),
+    ("demo --run run --host=", "host: String should have at least 1 character"),
     ("demo --run run --host 192.0.2.1", "expected --host and --port of a free address"),
     ("demo --run run --host 0.0.0.0", "expected --password_file with a --host that others can"),
     ("demo --run run --url hub.example.org", "url: expected http(s)://HOST/PATH of a proxy"),

@@ -71,7 +71,7 @@ def _find(program: str, command: Command, arguments: Sequence[str]) -> Any:
 
 
 def _place(command: Command, task: str) -> Place:
-    if task not in command.places:
+    if not isinstance(task, str) or task not in command.places:
         raise ValueError(f"task: no such task. {unknown(task, command.places)}")
     return command.places[task]
 

@@ -31,6 +31,7 @@ STRICT = ConfigDict(
     frozen=True,
     validate_default=True,
     allow_inf_nan=False,
+    str_min_length=1,
     use_attribute_docstrings=True,
 )
 
@@ -86,7 +87,8 @@ class Settings(BaseSettings):
         except ValidationError as error:
             raise ValueError(_one_line(cls, error.errors()[0])) from None
         except SettingsError as error:
-            raise ValueError(_unrecognized(cls, error)) from None
+            words = values.get("_cli_parse_args", ())
+            raise ValueError(_unrecognized(cls, error, words)) from None
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
@@ -109,9 +111,13 @@ class _ConfigFile(YamlConfigSettingsSource):
         return {} if name is None else read_settings(str(name))
 
 
-def _fields(group: type[BaseModel], section: Sequence[str | int]) -> dict[str, FieldInfo]:
+def _fields(group: Any, section: Sequence[str | int]) -> dict[str, FieldInfo]:
+    """Returns the fields of a section; none of a value, such as a tuple, which has no section."""
     for key in section:
-        group = group.model_fields[str(key)].annotation  # pyright: ignore[reportAssignmentType]
+        field = group.model_fields.get(str(key))
+        group = field and field.annotation
+        if not (isinstance(group, type) and issubclass(group, BaseModel)):
+            return {}
     return group.model_fields
 
 
@@ -135,16 +141,17 @@ def _one_line(group: type[BaseModel], error: ErrorDetails) -> str:
         return f"{name}: no such setting. {unknown(str(key), _fields(group, section))}"
     if error["type"] == "literal_error":
         choices = re.findall("'(.*?)'", error.get("ctx", {})["expected"])
-        if _fields(group, section)[str(key)].default is None:
+        field = _fields(group, section).get(str(key))
+        if field and field.default is None:
             choices.append("None")
         return f"{name}: no such choice. {unknown(str(error['input']), choices)}"
     reason = error["msg"].removeprefix("Value error, ")
     if "Received" not in reason:
         reason += f". Received: {error['input']!r}"
-    return f"{name}: {reason}" if name else reason
+    return " ".join((f"{name}: {reason}" if name else reason).split())
 
 
-def _unrecognized(group: type[BaseModel], error: SettingsError) -> str:
+def _unrecognized(group: type[BaseModel], error: SettingsError, words: Sequence[str]) -> str:
     """Describes a wrong command line argument, and what is allowed."""
     reason = str(error).removeprefix("error parsing CLI: ")
     field = re.search('field "(.*?)"', reason)
@@ -152,7 +159,13 @@ def _unrecognized(group: type[BaseModel], error: SettingsError) -> str:
         return f"{field[1]}: expected JSON of finite numbers. Received: {error.__cause__.doc!r}"
     _, found, received = reason.partition("unrecognized arguments: ")
     if not found and (name := reason.partition("encountered for ")[2].partition(":")[0]):
-        return f"{name}: expected NAME=VALUE, several with commas between them"
+        *section, key = name.split(".")
+        is_dict = get_origin(_fields(group, section)[key].annotation) is dict
+        kind = "NAME=VALUE" if is_dict else "one value without a single bracket or quotation mark"
+        given = [value for word, value in pairwise([*words, ""]) if word == f"--{name}"]
+        given += [word.partition("=")[2] for word in words if word.startswith(f"--{name}=")]
+        received = f"Received: {', '.join(map(repr, given))}" if given else reason
+        return f"{name}: expected {kind}, or several with commas between them. {received}"
     if not found:
         return reason
     name = received.split(" ")[0]

@@ -44,7 +44,10 @@ class EvaluateConfig(ModelOptions):
     @model_validator(mode="before")
     @classmethod
     def _with_images_of_run(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        run, data = settings.get("run"), dict(settings.get("data") or {})
+        run, data = settings.get("run"), settings.get("data") or {}
+        if not isinstance(data, dict) or not isinstance(data.get("name", ""), str | None):
+            return settings  # to be refused
+        data = dict(data)
         # Variants of ImageNet have one split with labels, not that of the run.
         if (split := SPLITS.get(dataset_of(data.get("name")))) is not None:
             data.setdefault("test_split", split)

@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, get_args, get_origin
 
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_settings import CliPositionalArg
 
+from zoo.cli.commands import COMMANDS
 from zoo.cli.settings import Section, Settings
 from zoo.config import TrainConfig
 from zoo.fields import Count, OutputFile, TypedValues, configurations, load_yaml, typed
@@ -81,6 +82,86 @@ def test_every_integer_has_bounds():
                 print(name, TypeAdapter(annotation).validate_python(received))
 
 
+def places() -> dict[str, str]:
+    """Settings of every command and part of one, of each task."""
+    parts = {
+        f"{verb} {name}".strip(): part
+        for verb, command in COMMANDS.items()
+        for name, part in (command.parts or {"": command}).items()
+    }
+    return {
+        f"{name} {task}": place.settings
+        for name, part in parts.items()
+        for task, place in part.places.items()
+    }
+
+
+def options(group: type[BaseModel], *section: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Places and types of the settings of a command."""
+    for name, field in group.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            yield from options(field.annotation, *section, name)
+        else:
+            yield (*section, name), field.annotation
+
+
+def message(read: Any, *arguments: Any) -> str:
+    """The error of wrong settings, in one line; empty if they are accepted."""
+    received = ""
+    try:
+        read(*arguments)
+    except ValueError as error:
+        received = str(error) or "nothing"
+    assert "\n" not in received
+    return received
+
+
+@pytest.mark.parametrize("name", places())
+def test_every_wrong_value_is_refused_in_one_line(name):
+    """Of every setting, in Python and YAML, by its name."""
+    module, _, attribute = places()[name].partition(":")
+    settings = getattr(import_module(module), attribute)
+    sections = {place[:-1]: Section for place, _ in options(settings) if place[1:]}
+    for place, annotation in [*options(settings), *sections.items()]:
+        empty = () if get_origin(annotation) is dict else ("",)  # of a command line: no entry
+        for wrong in ([[None]], [object()], {3: []}, 10**400, *empty):
+            values: Any = wrong
+            for key in reversed(place):
+                values = {key: values}
+            received = message(settings.from_values, values)
+            assert received, (place, wrong)
+
+
+@pytest.mark.parametrize("name", places())
+def test_words_that_are_no_value_end_with_one_line(name):
+    """Of every setting of several values on the command line, and a few others; doubled, too."""
+    module, _, attribute = places()[name].partition(":")
+    settings = getattr(import_module(module), attribute)
+    several = [
+        f"--{'.'.join(place)}"
+        for place, annotation in options(settings)
+        if {get_origin(one) for one in (annotation, *get_args(annotation))} & {tuple, list, dict}
+    ]
+    others = [f"--{'.'.join(place)}" for place, _ in options(settings)]
+    for option in dict.fromkeys((*several, *others[:: len(others) // 3 + 1])):
+        for words in (["?"], ["["], [","], ["?", option, "!"], [""]):
+            message(settings.from_command_line, [option, *words])
+    for option in several:
+        assert message(settings.from_command_line, [option, "[["])
+
+
+def test_entries_of_tuples_are_named():
+    from zoo.benchmark.models import Config
+
+    for words in ("--dtype x", "--dtype float32 --dtype x", "--dtype=float32,x"):
+        received = message(Config.from_command_line, words.split())
+        choices = "Allowed: float32, mixed_bfloat16, mixed_float16"
+        assert re.fullmatch(rf"dtype\.[01]: no such choice\. Received: 'x'\. {choices}", received)
+    received = message(Config.from_command_line, ["--dtype", "[float32"])
+    assert received.startswith("dtype: expected one value without")
+    assert received.endswith("Received: '[float32'")
+
+
 @pytest.mark.parametrize("name", ["a.png/", "a.png//", "a.png/.", ""])
 def test_file_to_write_is_no_folder(name, tmp_path):
     with pytest.raises(ValidationError, match=r"expected a file\. Received: .*, a folder"):
@@ -91,7 +172,7 @@ class Words(Settings):
     """Settings with a list of words."""
 
     words: CliPositionalArg[list[str]]
-    format: str = ""
+    format: str = "png"
     top: Count = 1
     overrides: TypedValues = Field(default={})
     models: tuple[str, ...] = ()
