@@ -24,5 +24,9 @@ __all__ = [
     "preprocess_input",
     "preprocessing_of",
 ]
-__all__ += [*lambda_resnet.__all__, *resnet_rs.__all__, *resnet50.__all__, *timm.__all__]
+# One line each: type checkers follow no other form.
+__all__ += lambda_resnet.__all__
+__all__ += resnet_rs.__all__
+__all__ += resnet50.__all__
+__all__ += timm.__all__
 __all__ += mobilenet.__all__

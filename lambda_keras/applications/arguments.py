@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
-Weights = str | os.PathLike | None
+Weights = str | os.PathLike[str] | None
 Shape = tuple[int | None, int | None, int] | None
 Pooling = Literal["avg", "max"] | None
 _ByStage = int | Sequence[int]

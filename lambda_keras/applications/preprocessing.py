@@ -27,7 +27,7 @@ CROP_PADDING = 32  # Pixels of the shorter side that the paper's center crop lea
 MAX_ASPECT_RATIO = 100  # Resizing a thinner image would fill the memory.
 
 
-def preprocess_input(images):
+def preprocess_input(images: Any) -> Any:
     """Normalizes images by the channel means and deviations of ImageNet, within `tf.data`, too.
 
     Args:
@@ -233,7 +233,7 @@ def classes_of(weights: str = IMAGENET) -> tuple[tuple[str, str], ...]:
 
 
 def decode_predictions(
-    predictions, top: int = 5, weights: str = IMAGENET
+    predictions: Any, top: int = 5, weights: str = IMAGENET
 ) -> list[list[tuple[str, str, Any]]]:
     """Names the most probable classes, as `keras.applications` does, but without a download.
 

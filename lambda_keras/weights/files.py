@@ -38,7 +38,7 @@ PYTORCH = (".pth", ".pt", ".bin", ".tar")
 FORMAT = {"format": "lambda_keras"}
 
 
-def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: str) -> None:
+def load_weights(model: keras.Model, weights: str | os.PathLike[str], architecture: str) -> None:
     """Loads weights into a model, after comparing every name and shape and reading every number.
 
     A model without classifier takes the rest of weights with one. Files have no checksums: a number
@@ -84,7 +84,7 @@ def load_weights(model: keras.Model, weights: str | os.PathLike, architecture: s
         )
 
 
-def save_safetensors(model: keras.Model, path: str | os.PathLike) -> None:
+def save_safetensors(model: keras.Model, path: str | os.PathLike[str]) -> None:
     """Writes all weights of a model of `lambda_keras.applications`, for `load_weights` to read.
 
     A file holds arrays alone, in the precision of the model: `"c3_block1_2_lambda/key_kernel"`.
@@ -130,7 +130,7 @@ def named_weights(model: keras.Model) -> Iterator[tuple[str, Any]]:
 
 
 def load_any_classes(
-    model: keras.Model, weights: str | os.PathLike, architecture: str
+    model: keras.Model, weights: str | os.PathLike[str], architecture: str
 ) -> keras.Model:
     """Loads weights; of other classes, all but the classifier. Returns the model that got them."""
     try:
@@ -151,7 +151,7 @@ def load_adapted(
     model: keras.Model,
     twin: Callable[[int], keras.Model],
     channels: int,
-    weights: str | os.PathLike,
+    weights: str | os.PathLike[str],
     architecture: str,
 ) -> None:
     """Loads weights for RGB images or for as many channels, possibly of other classes.
@@ -178,7 +178,9 @@ def load_adapted(
             layer.kernel.assign(kernel)
 
 
-def find_weights(weights: str | os.PathLike, architecture: str, classes: int | None = None) -> Path:
+def find_weights(
+    weights: str | os.PathLike[str], architecture: str, classes: int | None = None
+) -> Path:
     """Path of the file that `weights=` of `load_weights` stands for, downloaded if need be.
 
     Files of PyTorch are found, too. Published weights for a classifier of another number

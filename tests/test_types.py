@@ -1,0 +1,79 @@
+"""What editors show for the code of README.md and docs: pyright as users run it, in strict mode."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Errors about these are of this project. Not its own: unknown types of Keras, TensorFlow and
+# scikit-learn, which have no stubs, missing annotations in what the pages define, and expressions
+# that a page shows the value of.
+RULES = {
+    "reportAbstractUsage",
+    "reportArgumentType",
+    "reportAttributeAccessIssue",
+    "reportCallIssue",
+    "reportDeprecated",
+    "reportIndexIssue",
+    "reportMissingImports",
+    "reportOptionalMemberAccess",
+    "reportPrivateImportUsage",
+    "reportPrivateUsage",
+    "reportUndefinedVariable",
+}
+BACKENDS = r'Import "(jax|torch)[\w.]*" could not be resolved'  # not in every environment
+YOURS = r'"(classes|images|labels|pixels)" is not defined'  # data of the reader
+KERAS = r'parameter "jit_compile" of type "str"'  # whose annotation is inferred from "auto"
+OWN = r"from (lambda_keras|zoo)[. ]"
+
+
+def public_names() -> dict[str, list[str]]:
+    modules = {
+        name: list(import_module(name).__all__)
+        for name in ("lambda_keras", *(f"lambda_keras.{one}" for one in ("layers", "applications")))
+    }
+    modules["lambda_keras.weights"] = import_module("lambda_keras.weights").__all__
+    tree = ast.parse((ROOT / "zoo/api.py").read_text(encoding="utf-8"))
+    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return modules | {"zoo.api": [name for name in functions if name[0] != "_"]}
+
+
+@pytest.mark.slow
+@pytest.mark.one_backend
+def test_pages_and_public_names_pass_pyright(tmp_path):
+    """Packages as they are installed: their names are checked as those of a library."""
+    for page in PAGES:
+        blocks = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
+        for number, block in enumerate(blocks):
+            (tmp_path / f"{page.stem}_{number}.py").write_text(block, encoding="utf-8")
+    assert len([*tmp_path.iterdir()]) > 10
+    names = public_names().items()
+    imports = [f"from {module} import {name}" for module, of_module in names for name in of_module]
+    assert len(imports) > 70
+    (tmp_path / "public_names.py").write_text("\n".join(imports), encoding="utf-8")
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    result = subprocess.run(
+        [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", "."],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    found = []
+    for error in json.loads(result.stdout)["generalDiagnostics"]:
+        file, row = Path(error["file"]), error["range"]["start"]["line"]
+        line = file.read_text(encoding="utf-8").splitlines()[row]
+        rule, message = error.get("rule"), error["message"]
+        of_pages = rule in RULES and not re.search("|".join((BACKENDS, YOURS, KERAS)), message)
+        unknown = rule == "reportUnknownVariableType" and re.match(OWN, line)
+        if of_pages or unknown:
+            found.append(f"{file.name}:{row + 1}: {message}")
+    assert not found, "\n".join(found)
