@@ -47,12 +47,11 @@ class Trained(ZooNetwork):
         import keras
 
         from zoo.train.model import TrainingModel
-        from zoo.train.network import give_logits
+        from zoo.train.network import with_logits
         from zoo.train.optimizer import add_weight_decay
 
-        give_logits(self.built)
         add_weight_decay(self.built, WEIGHT_DECAY)
-        model = TrainingModel(self.built, 1, 1, EMA)
+        model = TrainingModel(with_logits(self.built), 1, 1, EMA)
         loss = keras.losses.CategoricalCrossentropy(True, LABEL_SMOOTHING)
         model.compile(keras.optimizers.SGD(LEARNING_RATE, MOMENTUM), loss)
         return model

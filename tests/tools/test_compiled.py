@@ -183,7 +183,7 @@ def test_step_has_l2_averages_and_smoothing(tiny_networks):
     assert kernels
     assert model.optimizer.momentum == 0.9
     assert model.loss.label_smoothing == 0.1
-    assert network.layers[-1].activation.__name__ == "linear"
+    assert network.layers[-1].name == "logits"
 
 
 @pytest.mark.slow

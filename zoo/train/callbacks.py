@@ -3,7 +3,9 @@
 import json
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -15,6 +17,7 @@ from keras import ops
 from zoo.files import atomic_write
 from zoo.run_folder import check_still_there, finite
 from zoo.train.checkpoints import Checkpoints, Progress
+from zoo.train.model import TrainingModel
 from zoo.train.run import Stop, stopped
 
 # Seconds of steps that an estimate is of, and seconds from which on a run is long.
@@ -197,12 +200,28 @@ def write_epochs(path: Path, progress: Progress) -> None:
         beside.write_text("\n".join(lines) + "\n")
 
 
-def load_callback(place: str) -> keras.callbacks.Callback:
+# Keras' callbacks that cannot do their work in a run, and what does it.
+IN_PLACE_OF: dict[type, str] = {
+    keras.callbacks.BackupAndRestore: "the same command, which resumes an interrupted run",
+    keras.callbacks.LearningRateScheduler: "optimizer.schedule, which sets every learning rate",
+    keras.callbacks.ReduceLROnPlateau: "optimizer.schedule, which sets every learning rate",
+    keras.callbacks.SwapEMAWeights: "training.ema, whose weights are evaluated and saved",
+}
+# Those that read weights or stop: on one of several hosts they would wait for the others forever.
+ON_ONE_HOST = (keras.callbacks.EarlyStopping, keras.callbacks.ModelCheckpoint)
+
+
+def load_callback(place: str, hosts: int = 1) -> keras.callbacks.Callback:
     """Imports `package.module:Name` and calls it for a callback, which runs its code."""
     try:
         callback = resolve_name(place)()
         if not isinstance(callback, keras.callbacks.Callback):
             raise TypeError(f"{type(callback).__name__} from {place!r}")
+        for kind, other in IN_PLACE_OF.items():
+            if isinstance(callback, kind):
+                raise TypeError(f"{kind.__name__}: instead use {other}")
+        if hosts > 1 and isinstance(callback, ON_ONE_HOST):
+            raise TypeError(f"{type(callback).__name__} on {hosts} hosts, which needs one")
         return callback
     except Exception as error:  # the code of others raises many kinds
         raise ValueError(
@@ -210,3 +229,41 @@ def load_callback(place: str) -> keras.callbacks.Callback:
             "can be imported and called without arguments. "
             f"Received: {place!r} ({type(error).__name__}: {error})"
         ) from error
+
+
+def give_network(
+    callback: keras.callbacks.Callback, place: str, network: Any, model: TrainingModel
+) -> None:
+    """Makes a user's callback see the network, which can be saved, in place of what trains it.
+
+    With EMA weights, it has them where an epoch or the training ends. Errors name the callback.
+    """
+    network.optimizer, network.stop_training = model.optimizer, False
+
+    def named(name: str, method: Callable) -> Callable:
+        ends = name in ("on_epoch_end", "on_train_end")
+
+        @wraps(method)
+        def run(*arguments: Any, **others: Any) -> None:
+            if keras.backend.backend() == "jax":
+                model.jax_state_sync()
+            try:
+                with model.averaged() if ends else nullcontext():
+                    method(*arguments, **others)
+            except Exception as error:  # the code of others raises many kinds
+                raise ValueError(
+                    f"training.callbacks: {place} failed in {name} ({type(error).__name__}: "
+                    f"{error}); the same command resumes the run"
+                ) from error
+            model.stop_training |= network.stop_training
+
+        return run
+
+    for name in dir(callback):
+        method = getattr(callback, name) if name.startswith("on_") else None
+        if method is not None and not getattr(method, "_is_default", False):
+            setattr(callback, name, named(name, method))
+    if getattr(callback, "mode", "") == "auto" and "accuracy" in getattr(callback, "monitor", ""):
+        callback.mode = "max"  # which Keras finds out by the metrics of a compiled model
+    set_model = callback.set_model
+    callback.set_model = named("set_model", lambda _: set_model(network))

@@ -1,7 +1,7 @@
 """A training run of a classifier, by Keras' `fit`."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,17 @@ from zoo.fields import configurations
 from zoo.files import atomic_write, keras_file
 from zoo.inference.classifier import predict
 from zoo.plots.classification import plot_curves, plot_predictions
-from zoo.train.callbacks import Bar, DecodingSpeed, SaveProgress, load_callback, write_epochs
+from zoo.train.callbacks import (
+    Bar,
+    DecodingSpeed,
+    SaveProgress,
+    give_network,
+    load_callback,
+    write_epochs,
+)
 from zoo.train.checkpoints import Checkpoints, Progress
 from zoo.train.model import Objective, TrainingModel, create_loss, mark_blocks
-from zoo.train.network import check_weights, create_network, give_logits, load_teacher, prepare
+from zoo.train.network import check_weights, create_network, load_teacher, prepare, with_logits
 from zoo.train.optimizer import GradientAccumulation, add_weight_decay, create_optimizer
 from zoo.train.run import Metrics, Run, Stop, resuming
 
@@ -42,6 +49,7 @@ class ClassificationRun(Run):
         f"model = keras.models.load_model({run_folder.MODEL!r})\n"
     )
     config: TrainConfig
+    callbacks: Sequence[Any] = ()  # of users, set by `load`
 
     def load(self) -> None:
         config = self.config
@@ -63,7 +71,8 @@ class ClassificationRun(Run):
                 "training.recompute: expected false on TensorFlow, where what is computed again "
                 "would draw other random numbers and count batch statistics twice. Received: true"
             )
-        self.callbacks = [load_callback(place) for place in training.callbacks]
+        hosts = self.devices.host.count
+        self.callbacks = [load_callback(place, hosts) for place in training.callbacks]
         check_weights(config.model)
         index = config.output_dir / run_folder.INDEX if self.resumed else None
         self.data = load_data(config.data, config.model.size, training.seed, index=index)
@@ -87,8 +96,9 @@ class ClassificationRun(Run):
         training, data = self.config.training, self.data
         steps_per_epoch = data.train.steps_per_epoch(self.config.data.batch_size)
         network = self._network()
+        trained = with_logits(network)
         self.model = model = TrainingModel(
-            network,
+            mark_blocks(trained) if training.recompute else trained,
             steps_per_epoch,
             data.test.steps(self.config.data.batch_size),
             training.ema,
@@ -108,14 +118,13 @@ class ClassificationRun(Run):
             jit_compile=training.jit_compile or keras.backend.backend() == "jax",  # pyright: ignore[reportArgumentType]
             auto_scale_loss=False,
         )
+        for place, callback in zip(training.callbacks, self.callbacks, strict=True):
+            give_network(callback, place, network, model)
         return [self.summary(self.config.model.name), *self._plan()]
 
     def _network(self) -> Any:
         network = create_network(self.config.model, self.classes)
         prepare(network, self.config.model)
-        give_logits(network)
-        if self.config.training.recompute:
-            mark_blocks(network)
         optimizer = self.config.optimizer
         if not optimizer.decoupled:
             add_weight_decay(network, optimizer.weight_decay, optimizer.weight_decay_on)
@@ -293,6 +302,8 @@ class ClassificationRun(Run):
             _evaluate_again(model, test, epoch - 1, callbacks)
         interrupted = [(epoch, epoch + 1, steps - done)] if done else []
         for first, last, length in [*interrupted, (epoch + bool(done), training.epochs, steps)]:
+            if model.stop_training:  # by a callback in the rest of an epoch
+                break
             if first < last and not progress.stopped_early(training.early_stopping_epochs):
                 model.fit(
                     self.devices.distribute(

@@ -6,8 +6,8 @@ does steps twice or too many when `steps_per_execution` does not divide an epoch
 averages leave batch statistics out. What it lacks is mended here, and nothing else knows of it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import keras
@@ -17,6 +17,7 @@ from keras import ops
 
 from lambda_keras.models.specs import STAGES
 from zoo.config import TrainingConfig
+from zoo.train.network import replace_layers
 from zoo.train.optimizer import GradientAccumulation
 
 BLOCK_OUTPUT = "block"  # name of the activations that recomputation keeps
@@ -177,6 +178,21 @@ class TrainingModel(keras.Model):
             super().reset_metrics()
         self.resumed = False
 
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Gives the network its EMA weights in the `with` block; the EMA keeps changes of them."""
+        if self.averages is None:
+            yield
+            return
+        weights, averages = self.network.weights, self.averages.weights
+        own, before = _values(weights), _values(averages)
+        _assign(weights, before)
+        yield
+        after = _values(weights)
+        _assign(weights, own)
+        if not all(map(np.array_equal, before, after)):
+            _assign(averages, after)
+
     def call(self, inputs, training=False):
         if training or self.averages is None:
             return self.network(inputs, training=training)
@@ -335,23 +351,39 @@ class TrainingModel(keras.Model):
             )
 
 
-def mark_blocks(network: keras.Model) -> None:
-    """Names the outputs of residual blocks, which recomputation keeps."""
-    from jax.ad_checkpoint import checkpoint_name  # pyright: ignore[reportMissingImports]
+class Marked(keras.layers.Layer):
+    """An activation whose output recomputation keeps."""
 
-    def marked(activation: Callable) -> Callable:
-        return lambda x: checkpoint_name(activation(x), BLOCK_OUTPUT)
+    def __init__(self, activation: Any) -> None:
+        super().__init__(name=f"{activation.name}_marked", dtype=activation.dtype_policy)
+        self.activation = activation
 
+    def call(self, x: Any) -> Any:
+        from jax.ad_checkpoint import checkpoint_name  # pyright: ignore[reportMissingImports]
+
+        return checkpoint_name(self.activation(x), BLOCK_OUTPUT)
+
+
+def mark_blocks(network: keras.Model) -> keras.Model:
+    """Returns a network of the same layers in which the outputs of residual blocks are marked."""
     ends = [
-        layer
+        layer.name
         for layer in network.layers
         if isinstance(layer, keras.layers.Activation)
         and (layer.name in STAGES or layer.name.endswith("_out"))
     ]
     if not ends:
         raise ValueError(f"training.recompute: expected a ResNet. Received: {network.name}")
-    for layer in ends:
-        layer.activation = marked(layer.activation)
+    return replace_layers(network, dict.fromkeys(ends, Marked))
+
+
+def _values(variables: Iterable[Any]) -> list[np.ndarray]:
+    return [np.array(ops.convert_to_numpy(variable)) for variable in variables]
+
+
+def _assign(variables: Iterable[Any], values: Iterable[np.ndarray]) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)
 
 
 class ExponentialMovingAverage(keras.layers.Layer):

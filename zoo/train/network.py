@@ -1,7 +1,7 @@
 """The network that a run trains: built, set up for the recipe, and started from weights."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -63,9 +63,30 @@ def prepare(network: Any, config: ModelConfig) -> None:
             layer.trainable = False
 
 
-def give_logits(network: Any) -> None:
-    """Removes the softmax of a classifier: losses, and distillation, take logits."""
-    network.get_layer(CLASSIFIER).activation = keras.activations.linear
+class Logits(keras.layers.Layer):
+    """The last layer of a classifier without its activation; the variables are the same."""
+
+    def __init__(self, classifier: Any) -> None:
+        super().__init__(name="logits", dtype=classifier.dtype_policy)
+        self.classifier = classifier
+        self.built = True
+
+    def call(self, x: Any) -> Any:  # (b, c)
+        logits = keras.ops.matmul(x, self.classifier.kernel)
+        bias = self.classifier.bias
+        return logits if bias is None else keras.ops.add(logits, bias)  # (b, n)
+
+
+def with_logits(network: Any) -> keras.Model:
+    """Returns a network of the same layers and variables with logits, which losses take."""
+    return replace_layers(network, {CLASSIFIER: Logits})
+
+
+def replace_layers(network: Any, kinds: Mapping[str, Callable[[Any], Any]]) -> Any:
+    """Returns a network of the same layers, but for those that are replaced by their names."""
+    return keras.models.clone_model(
+        network, clone_function=lambda layer: kinds.get(layer.name, lambda same: same)(layer)
+    )
 
 
 def _warm_start(network: Any, config: ModelConfig, name: str) -> None:
@@ -113,5 +134,4 @@ def load_teacher(
                 f"expected a teacher of images of {image_size} pixels, as model.image_size has "
                 f"it. Received: {teacher.input_shape[1]} pixels"
             )
-    give_logits(teacher)
-    return teacher
+    return with_logits(teacher)

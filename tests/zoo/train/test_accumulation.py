@@ -8,7 +8,7 @@ from support import networks
 
 from zoo.config import OptimizerConfig
 from zoo.train.model import Objective, TrainingModel
-from zoo.train.network import give_logits
+from zoo.train.network import with_logits
 from zoo.train.optimizer import GradientAccumulation, add_weight_decay, create_optimizer
 
 BACKEND = keras.backend.backend()
@@ -23,7 +23,7 @@ def fitted(parts: int, name: str, policy: str = "float32", steps_per_execution: 
         network = networks.linear_model(classes=5)
     finally:
         keras.config.set_dtype_policy("float32")
-    give_logits(network)
+    network = with_logits(network)
     for layer in network.layers:
         layer.trainable = not isinstance(layer, keras.layers.BatchNormalization)
         if isinstance(layer, keras.layers.Dropout):

@@ -8,10 +8,22 @@ from types import SimpleNamespace
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
+from support import networks
 
 from zoo.train import callbacks
-from zoo.train.callbacks import Bar, DecodingSpeed, SaveProgress, load_callback, write_epochs
+from zoo.train.callbacks import (
+    IN_PLACE_OF,
+    Bar,
+    DecodingSpeed,
+    SaveProgress,
+    give_network,
+    load_callback,
+    write_epochs,
+)
 from zoo.train.checkpoints import Progress
+from zoo.train.model import TrainingModel
+from zoo.train.network import with_logits
 
 
 @pytest.fixture
@@ -212,3 +224,108 @@ def test_callbacks_of_users(monkeypatch, place, reason):
         return
     with pytest.raises(ValueError, match=rf"training\.callbacks: expected .*{reason}"):
         load_callback(place)
+
+
+@pytest.mark.parametrize("kind", IN_PLACE_OF)
+def test_callbacks_whose_work_a_run_does_itself(monkeypatch, kind):
+    made = {"BackupAndRestore": ("folder",), "LearningRateScheduler": (lambda epoch: 0.1,)}
+    callback = kind(*made.get(kind.__name__, ()))
+    monkeypatch.setitem(sys.modules, "mine", SimpleNamespace(made=lambda: callback))
+    with pytest.raises(ValueError, match=rf"{kind.__name__}: instead use .*(optim|ema|resumes)"):
+        load_callback("mine:made")
+
+
+@pytest.mark.parametrize("kind", ["EarlyStopping", "ModelCheckpoint"])
+def test_callbacks_of_one_host(monkeypatch, kind):
+    module = SimpleNamespace(made=lambda: getattr(keras.callbacks, kind)("model.keras"))
+    monkeypatch.setitem(sys.modules, "mine", module)
+    assert load_callback("mine:made", hosts=1)
+    with pytest.raises(ValueError, match=f"{kind} on 2 hosts, which needs one"):
+        load_callback("mine:made", hosts=2)
+
+
+def fitted(*given, ema=None, epochs=2):
+    """Trains a small network with callbacks of users; returns what trains it, and the network."""
+    keras.utils.set_random_seed(0)
+    network = networks.linear_model(classes=5)
+    model = TrainingModel(with_logits(network), 2, 1, ema)
+    loss = keras.losses.CategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(0.1), loss, weighted_metrics=["accuracy"])
+    for callback in given:
+        give_network(callback, "mine:made", network, model)
+    batch = networks.images(4, 8, 8, 3), np.eye(5, dtype="float32")[:4]
+    data = tf.data.Dataset.from_tensors(batch).repeat()
+    options = {"validation_data": data, "validation_steps": 1, "steps_per_epoch": 2, "verbose": 0}
+    model.fit(data, epochs=epochs, shuffle=False, callbacks=list(given), **options)
+    return model, network
+
+
+@pytest.mark.parametrize("ema", [None, 0.5])
+def test_callbacks_of_users_save_the_network(tmp_path, ema):
+    """As it is evaluated: with probabilities, and its EMA weights."""
+    last = {"monitor": "val_accuracy", "save_best_only": True, "initial_value_threshold": -1.0}
+    own = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda *_: own.model.save_weights(tmp_path / "own.weights.h5")
+    )
+    files = [tmp_path / "model.keras", tmp_path / "model.weights.h5"]
+    saving = [
+        keras.callbacks.ModelCheckpoint(path, save_weights_only=path.suffix == ".h5", **last)
+        for path in files
+    ]
+    model, network = fitted(*saving, own, ema=ema, epochs=1)
+    averages = model.network if model.averages is None else model.averages
+    loaded = keras.models.load_model(files[0])
+    for path in (None, files[1], tmp_path / "own.weights.h5"):
+        if path:
+            loaded = keras.models.clone_model(own.model)
+            loaded.load_weights(path)
+        for one, other in zip(
+            *map(networks.values, (loaded.weights, averages.weights)), strict=True
+        ):
+            np.testing.assert_array_equal(one, other)
+    images = networks.images(2, 8, 8, 3)
+    np.testing.assert_allclose(networks.predict(loaded, images).sum(-1), 1, rtol=1e-6)
+    assert loaded.count_params() == own.model.count_params() == network.count_params()
+    assert own.model.optimizer is model.optimizer
+    # Outside of the callbacks the network has the weights that are trained.
+    same = all(
+        (one == other).all()
+        for one, other in zip(
+            *map(networks.values, (network.weights, averages.weights)), strict=True
+        )
+    )
+    assert same is (ema is None)
+
+
+@pytest.mark.parametrize("ema", [None, 0.5])
+def test_callbacks_of_users_stop_and_set_weights(ema):
+    """The weights of the first epoch, which is the best by a score that falls."""
+    kept = []
+
+    class Score(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            logs["score"] = -epoch
+            kept.append(self.model.get_weights())
+
+    early = keras.callbacks.EarlyStopping(
+        "score", mode="max", patience=2, restore_best_weights=True
+    )
+    model, network = fitted(Score(), early, ema=ema, epochs=9)
+    assert len(kept) == 3
+    values = networks.values((model.averages or network).weights)
+    for one, first, last in zip(values, kept[0], kept[2], strict=True):
+        np.testing.assert_array_equal(one, first)
+        assert (first != last).any()
+    if ema:
+        assert (network.weights[0].numpy() != kept[0][0]).any()
+
+
+@pytest.mark.parametrize("hook", ["on_train_batch_end", "on_batch_end", "on_test_begin"])
+def test_error_of_a_callback_names_it(hook):
+    def fail(self, *_, **__):
+        raise RuntimeError("api.example.com unreachable")
+
+    callback = type("Fails", (keras.callbacks.Callback,), {hook: fail})()
+    message = rf"training.callbacks: mine:made failed in {hook} \(RuntimeError: api\.example\.com "
+    with pytest.raises(ValueError, match=message + r"unreachable\); the same command resumes"):
+        fitted(callback)

@@ -17,6 +17,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras import ops
 from PIL import Image
 from support import networks
 from support.pseudo_labels import write_selection
@@ -33,7 +34,7 @@ from zoo.train import classification
 from zoo.train.callbacks import SaveProgress
 from zoo.train.checkpoints import Checkpoints, Progress
 from zoo.train.classification import ClassificationRun
-from zoo.train.network import give_logits
+from zoo.train.network import with_logits
 from zoo.train.optimizer import GradientAccumulation, Lamb
 
 QUICK = {"model": {"image_size": 16}, "optimizer": {"warmup_epochs": 0}, "training": {"epochs": 1}}
@@ -307,7 +308,9 @@ def test_rest_of_an_interrupted_run(done, patience, monkeypatch):
         step_size=lambda size: size,
     )
     run.data = SimpleNamespace(train=train, test=SimpleNamespace(batches=lambda *_: None))
-    run.model = SimpleNamespace(steps_per_epoch=22, evaluation_steps=6, fit=fit)
+    run.model = SimpleNamespace(
+        steps_per_epoch=22, evaluation_steps=6, fit=fit, stop_training=False
+    )
     monkeypatch.setattr(
         classification,
         "_evaluate_again",
@@ -315,6 +318,29 @@ def test_rest_of_an_interrupted_run(done, patience, monkeypatch):
     )
     run._fit_epochs(progress, [])
     assert calls == ([] if patience and done == (50, 2) else FIT[done])  # no better than before
+
+
+def test_callback_that_ends_the_rest_of_an_epoch_ends_the_training(monkeypatch):
+    run, _ = compiled(monkeypatch, training={"epochs": 9})
+    run.model.steps_per_epoch, calls = 22, []
+
+    def fit(*_, **__):
+        calls.append(1)
+        run.model.stop_training = True
+
+    run.model.fit = fit
+    run._fit_epochs(Progress(8), [])
+    assert calls == [1]
+
+
+def test_callbacks_see_the_network_of_a_run(monkeypatch):
+    """As the registry has it, whatever the run trains."""
+    run, _ = compiled(monkeypatch, training={"callbacks": ["keras.callbacks:Callback"]})
+    (callback,) = run.callbacks
+    callback.set_model(run.model)
+    assert isinstance(callback.model, keras.src.models.functional.Functional)
+    assert callback.model.layers[-1].activation is keras.activations.softmax
+    assert callback.model.weights == run.model.network.weights
 
 
 @pytest.mark.parametrize(("patience", "epoch"), [(None, 2), (3, 1)])
@@ -333,7 +359,7 @@ def test_metrics_are_of_the_weights_that_callbacks_left(monkeypatch, capsys, cal
     settings = {"callbacks": callbacks, "label_smoothing": 0}
     run, _ = compiled(monkeypatch, training=settings)
     # One of them has set other weights since the last evaluation, in the middle of an epoch.
-    run.model.network.layers[-1].bias.assign(np.eye(10)[3] * 100)
+    run.model.network.weights[-1].assign(np.eye(10)[3] * 100)
     run.model.steps_done = 1
     history = [
         {"val_accuracy": 0.25, "val_loss": 1.0},
@@ -366,7 +392,7 @@ class Steps(keras.callbacks.Callback):
     seen: ClassVar[list[int]] = []
 
     def on_train_batch_end(self, batch, logs=None):
-        self.seen.append(self.model.steps_done)
+        self.seen.append(int(ops.convert_to_numpy(self.model.optimizer.iterations)))
 
 
 MODERN = {
@@ -418,9 +444,7 @@ def test_interrupted_run_gives_the_same_weights(
     """With a teacher: adding up gradients, mixing images, LAMB, weights of classes, callbacks."""
 
     def load_teacher(*_):
-        teacher = networks.linear_model()
-        give_logits(teacher)
-        return teacher
+        return with_logits(networks.linear_model())
 
     monkeypatch.setattr(classification, "create_network", linear)
     monkeypatch.setattr(classification, "load_teacher", load_teacher)

@@ -214,7 +214,7 @@ CLASSES = 5
 def fitted(steps_per_execution=1, ema=None, recompute=False, **arguments):
     network = networks.linear_model(classes=CLASSES)
     if recompute:
-        mark_blocks(network)
+        network = mark_blocks(network)
     model = TrainingModel(network, 5, 2, ema, recompute=recompute, **arguments)
     model.compile(
         keras.optimizers.SGD(0.01),

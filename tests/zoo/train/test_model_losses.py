@@ -11,7 +11,7 @@ from support import networks
 
 from zoo.config import TrainingConfig
 from zoo.train.model import Objective, SoftBinaryCrossentropy, create_loss, distillation_loss
-from zoo.train.network import give_logits
+from zoo.train.network import with_logits
 
 LOGITS = np.array([[1.5, -0.5, 0.2], [-2.0, 0.3, 1.0]], "float32")
 LABELS = np.array([[0.7, 0.3, 0.0], [0.0, 0.1, 0.9]], "float32")
@@ -55,8 +55,7 @@ def test_distillation_is_the_divergence_at_a_temperature(temperature):
 
 
 def test_objective_weighs_classes_and_hears_the_teacher():
-    teacher = networks.linear_model(classes=3)
-    give_logits(teacher)
+    teacher = with_logits(networks.linear_model(classes=3))
     before = networks.values(teacher.weights)
     images = networks.images(2, 8, 8, 3)
     loss = create_loss(TrainingConfig(label_smoothing=0), "sum_over_batch_size")
@@ -79,8 +78,8 @@ def test_objective_weighs_classes_and_hears_the_teacher():
 
 def test_every_part_of_the_objective_is_scaled_for_several_devices(monkeypatch):
     """Keras adds up the gradients of the replicas."""
-    teacher, images = networks.linear_model(classes=3), networks.images(2, 8, 8, 3)
-    give_logits(teacher)
+    teacher = with_logits(networks.linear_model(classes=3))
+    images = networks.images(2, 8, 8, 3)
     loss = create_loss(TrainingConfig(), "sum_over_batch_size")
     four = SimpleNamespace(num_replicas_in_sync=4)
     for share in (0, 0.5, 1):

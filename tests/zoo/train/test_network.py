@@ -221,7 +221,9 @@ def test_teacher_has_the_classes_and_pixels_of_the_data(monkeypatch, names, size
     source.for_data = lambda *data: source if data == (names, size) else None
     monkeypatch.setattr(network_module, "choose", lambda config: source)
     if message is None:
-        assert load_teacher(DistillationConfig(run="run"), names, size) is loaded.model
+        teacher = load_teacher(DistillationConfig(run="run"), names, size)
+        assert teacher.weights == loaded.model.weights
+        assert teacher.layers[-1].name == "logits"
         return
     with pytest.raises(ValueError, match=message):
         load_teacher(DistillationConfig(run="run"), names, size)
