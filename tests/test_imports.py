@@ -1,6 +1,7 @@
 """The import law: layers -> models -> applications -> zoo and its rooms, Keras alone below zoo."""
 
 import ast
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -164,3 +165,21 @@ def test_the_packages_of_pip_install_are_enough_for_lambda_keras():
     assert "lambda_keras.layers" in loaded
     known = {"lambda_keras", *sys.stdlib_module_names}
     assert not {name.split(".")[0] for name in loaded} - known
+
+
+def test_modules_and_names_in_backticks_exist():
+    """`zoo.room.name` in the prose of the code: the last part is a module, or a name of one."""
+    missing = []
+    for path in (
+        path for package in (*PACKAGES, "tools") for path in (ROOT / package).rglob("*.py")
+    ):
+        for name in re.findall(r"`((?:zoo|lambda_keras|tools)(?:\.\w+)+)`", path.read_text()):
+            *parents, last = name.split(".")
+            place = ROOT.joinpath(*parents)
+            module = next(
+                filter(Path.is_file, (place.with_suffix(".py"), place / "__init__.py")), ""
+            )
+            if not (place / last).is_dir() and not (place / f"{last}.py").is_file():
+                found = module and re.search(rf"\b{last}\b", module.read_text())
+                missing += [] if found else [(path.name, name)]
+    assert missing == []

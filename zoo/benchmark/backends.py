@@ -1,6 +1,6 @@
 """Layers and models compiled as users of each Keras backend run them.
 
-Import this after `zoo.cli.use_backend`: it imports Keras.
+Import this after `zoo.backend.use_default_backend`: it imports Keras.
 """
 
 from abc import ABC, abstractmethod

@@ -1,1 +1,1 @@
-"""Common parts of commands: settings, errors, exit codes, options that name a model."""
+"""Common parts of commands: their table, start, exit codes and settings."""

@@ -86,6 +86,12 @@ class PublishConfig(Settings):
         return self.target.removeprefix(HUB) if self.target.startswith(HUB) else None
 
 
+def _address(target: Path) -> str:
+    """Returns the folder for the model card: as it was given, unless it tells of this machine."""
+    private = target.is_absolute() or not {"..", "~"}.isdisjoint(target.parts)
+    return target.resolve().name if private else str(target)
+
+
 def run(config: PublishConfig) -> None:
     """Writes the folder, and uploads it if the hub is named."""
     from zoo.publish import folder
@@ -97,7 +103,7 @@ def run(config: PublishConfig) -> None:
     if config.repository is None:
         target = Path(config.target)
         folder.check_is_free(target, config.overwrite)
-        folder.write(kind, config.run, target, config.license, target.resolve().name)
+        folder.write(kind, config.run, target, config.license, _address(target))
         print(f"published to {printable(target)}")
         return
     user = folder.check_login()

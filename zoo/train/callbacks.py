@@ -106,6 +106,7 @@ class Bar(keras.callbacks.ProgbarLogger):
         super().__init__()
         self.first: tuple[float, int] | None = None  # time and steps of the first execution
         self.estimated = False
+        self.compiled = True  # in this epoch, which is the first one of the process
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         super().on_epoch_begin(epoch, logs)
@@ -123,9 +124,23 @@ class Bar(keras.callbacks.ProgbarLogger):
         logs["images_per_second"] = self._speed()
         logs["learning_rate"] = float(self.model.optimizer.learning_rate)
         super().on_epoch_end(epoch, logs)
-        left = (self.run_epochs - epoch - 1) * (time.monotonic() - self.began)
+        left = (self.run_epochs - epoch - 1) * self._epoch_seconds()
         if left:
             print(f"{_duration(left)} left", flush=True)
+
+    def _epoch_seconds(self) -> float:
+        """Returns the time of an epoch with its evaluation; 0 in the first one, if it is short.
+
+        The first execution, and the first evaluation, are compiled.
+        """
+        now = time.monotonic()
+        if not self.compiled:
+            return now - self.began
+        self.compiled = False
+        (began, before), done = self.first or (now, 0), self.model.steps_done
+        if self.trained - began < ESTIMATED_AFTER or done == before:
+            return 0.0
+        return (self.trained - began) / (done - before) * self.target + now - self.trained
 
     def _estimate(self) -> None:
         done = self.model.steps_done

@@ -38,6 +38,8 @@ GRID_SAMPLE = 512  # test images among which the grid of predictions looks for m
 AUGMENTED_SAMPLE = 16  # training images that TensorBoard shows
 FAR_APART = 4  # ratio of intended to present devices that is worth a warning
 FEW_IMAGES = 5000  # for training from random weights
+FINE_TUNE = "fine_tune"  # the configuration that starts from pretrained weights
+TUNING = f"--config {FINE_TUNE}, or "
 SLOW = 0.1  # share of initial values in batch statistics after an epoch that is worth a line
 
 
@@ -169,7 +171,10 @@ class ClassificationRun(Run):
                 f"{counts[place]:,} ({printable(data.class_names[place])})"
                 for place in (counts.argmin(), counts.argmax())
             )
-            yield f"training images of a class: {least} to {most}"
+            equal = counts.min() == counts.max()
+            yield "training images of a class: " + (
+                f"{counts[0]:,} of each" if equal else f"{least} to {most}"
+            )
         steps, parts = self.model.steps_per_epoch, training.gradient_accumulation_steps
         in_parts = f" in {parts} micro-batches" if parts > 1 else ""
         yield (
@@ -210,10 +215,11 @@ class ClassificationRun(Run):
                 "nothing: pass " + " ".join(f"--{name} {for_pretrained[name]}" for name in names)
             )
         if config.data.source != "digits" and self.data.train.count < FEW_IMAGES:
+            tuned = "" if config.config and Path(config.config).stem == FINE_TUNE else TUNING
             yield (
                 f"warning: {self.data.train.count:,} training images are few for random weights: "
-                "expect poor accuracy. Start from pretrained weights (--config fine_tune, or "
-                "--model.weights FILE or RUN), or train on more images or fewer classes"
+                f"expect poor accuracy. Start from pretrained weights ({tuned}--model.weights FILE "
+                "or RUN), or train on more images or fewer classes"
             )
         norms = [
             layer

@@ -4,6 +4,7 @@ import os
 import shutil
 import stat
 from functools import partial
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -20,6 +21,7 @@ from zoo.inference.source.run import Run
 from zoo.publish import __main__ as publish
 from zoo.publish import classification
 from zoo.publish import folder as publish_folder
+from zoo.publish.command import _address
 from zoo.run_folder import load_metrics
 from zoo.train.network import create_network, prepare
 
@@ -73,6 +75,15 @@ def test_card(run, published):
     assert "| License | CC-BY-4.0 |" in card
     assert "load_classifier('digits')" in card
     assert "Keras model" not in card  # is of the run
+
+
+@pytest.mark.parametrize(
+    ("target", "address"),
+    [("published/mine", "published/mine"), ("/home/me/mine", "mine"), ("../me/mine", "mine")],
+)
+def test_card_names_the_folder_as_it_was_given(target, address):
+    """But nothing of the machine."""
+    assert _address(Path(target)) == address
 
 
 OVERRIDES = {"filters": 4, "blocks": [1] * 4, "num_heads": 2, "key_dim": 4, "scope": 3}

@@ -150,18 +150,35 @@ def test_bar_counts_images(times):
 
 
 def test_bar_ends_once_at_the_last_step_and_says_the_time_left(times, capsys):
-    """Executions of 10 steps, epochs of 22, of 10 min with the evaluation."""
-    times(100, 103, 106, 109, 700)
-    bar = created_bar(batch_size=8, run_epochs=13, steps=22)
+    """Executions of 10 steps, epochs of 22, of 10 min with the evaluation, after the first one."""
+    times(100, 1000, 1015, 1018, 1300, 1300, 1400, 1900)
+    bar = created_bar(batch_size=8, run_epochs=14, steps=22)
     for last in (9, 19, 29):
+        bar.model.steps_done = min(last + 1, 22)
         bar.on_train_batch_end(last, {"loss": 0.5})
-    assert bar.seen == 22
     bar.on_epoch_end(0, {"loss": 0.5})
+    assert "left" not in capsys.readouterr().out  # steps of 18 s, most of an epoch is compilation
+    bar.on_epoch_begin(1)
+    bar.model.steps_done = 44
+    bar.on_train_batch_end(29, {"loss": 0.5})
+    assert bar.seen == 22
+    bar.on_epoch_end(1, {"loss": 0.5})
     output = capsys.readouterr().out
     assert "30/22" not in output
     bars = [line for line in re.split(r"[\r\n]+", output) if "/22" in line]
     assert "22/22" in bars[-1]
     assert output.splitlines()[-1] == "2 h 0 min left"
+
+
+def test_bar_leaves_compilation_out_of_the_time_left(times, capsys):
+    """100 s of compilation; then 5 steps in 25 s, and an evaluation of 10 s: 60 s for 10 steps."""
+    times(0, 100, 125, 135)
+    bar = created_bar(batch_size=8, run_epochs=11, steps=10)
+    for done in (5, 10):
+        bar.model.steps_done = done
+        bar.on_train_batch_end(done - 1, {"loss": 0.5})
+    bar.on_epoch_end(0, {"loss": 0.5})
+    assert capsys.readouterr().out.splitlines()[-1] == "0 h 10 min left"
 
 
 @pytest.mark.parametrize(("epochs", "said"), [(10, True), (2, False)])
