@@ -169,17 +169,19 @@ def test_the_packages_of_pip_install_are_enough_for_lambda_keras():
 
 def test_modules_and_names_in_backticks_exist():
     """`zoo.room.name` in the prose of the code: the last part is a module, or a name of one."""
+    names = r"`((?:zoo|lambda_keras|tools)(?:\.\w+)+)(?<!\.json)`"
+    paths = [path for package in (*PACKAGES, "tools") for path in (ROOT / package).rglob("*.py")]
+    named = [(path.name, name) for path in paths for name in re.findall(names, path.read_text())]
+    assert named
     missing = []
-    for path in (
-        path for package in (*PACKAGES, "tools") for path in (ROOT / package).rglob("*.py")
-    ):
-        for name in re.findall(r"`((?:zoo|lambda_keras|tools)(?:\.\w+)+)`", path.read_text()):
-            *parents, last = name.split(".")
-            place = ROOT.joinpath(*parents)
-            module = next(
-                filter(Path.is_file, (place.with_suffix(".py"), place / "__init__.py")), ""
-            )
-            if not (place / last).is_dir() and not (place / f"{last}.py").is_file():
-                found = module and re.search(rf"\b{last}\b", module.read_text())
-                missing += [] if found else [(path.name, name)]
+    for file, name in named:
+        *parents, last = name.split(".")
+        place = ROOT.joinpath(*parents)
+        modules = [
+            one for one in (place.with_suffix(".py"), place / "__init__.py") if one.is_file()
+        ]
+        if not any(one.exists() for one in (place / last, place / f"{last}.py")) and not any(
+            re.search(rf"\b{last}\b", module.read_text()) for module in modules
+        ):
+            missing.append((file, name))
     assert missing == []

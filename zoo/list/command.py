@@ -25,7 +25,8 @@ class ListConfig(Settings):
 
     Operations are those of one image of the size in the table, by the paper's conventions (see
     python -m zoo.flops). Top-1 is the accuracy on ImageNet that was published for the
-    network, which may differ from that of its weights. Trained here: only the weights fashion_mnist.
+    network, which may differ from that of its weights. Only the weights fashion_mnist were
+    trained here.
     """
 
     patterns: CliPositionalArg[list[str]] = Field(default=["*"])
