@@ -191,6 +191,54 @@ def test_devices_and_workers_give_the_weights_of_one_device(kind, one_by_one, tm
         assert error < 1e-5, (name, error)
 
 
+DISTILLED = """
+from support.loopback import virtual_cpus
+virtual_cpus(2)
+import keras, numpy as np, tensorflow as tf
+from zoo.train.model import Objective, TrainingModel
+from zoo.train.network import with_logits
+
+def network(seed):
+    keras.utils.set_random_seed(seed)
+    inputs = keras.Input((4, 4, 3))
+    x = keras.layers.Flatten()(inputs)
+    return keras.Model(inputs, keras.layers.Dense(5, activation="softmax", name="predictions")(x))
+
+images = np.random.default_rng(0).normal(size=(8, 4, 4, 3)).astype("float32")
+labels, weights = np.eye(5, dtype="float32")[np.arange(8) % 5], [0.5, 1.5, 1, 1, 1]
+one, two = tf.distribute.get_strategy(), tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+for share in (0.3, 1.0):
+    found = []
+    for strategy in (one, two):
+        with strategy.scope():
+            student, teacher = network(0), with_logits(network(1))
+            loss = keras.losses.CategoricalCrossentropy(from_logits=True)
+            objective = Objective(loss, weights, teacher, 2.0, share)
+            model = TrainingModel(with_logits(student), 1, 1, None, objective)
+            model.compile(keras.optimizers.SGD(0.5), loss, auto_scale_loss=False)
+            before = student.get_weights()
+            data = tf.data.Dataset.from_tensors((images, labels)).repeat()
+            data = data.rebatch(8) if strategy is one else two.experimental_distribute_dataset(data)
+            model.fit(data, epochs=1, steps_per_epoch=1, shuffle=False, verbose=0)
+        found.append(np.concatenate([
+            (a - b).ravel() for a, b in zip(student.get_weights(), before)
+        ]))
+    scale = np.abs(found[0]).max()
+    assert scale > 1e-3
+    np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-5 * scale)
+print("alike")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.one_backend
+def test_step_of_distillation_on_two_devices_is_that_of_one():
+    """With labels and without, and weights of classes."""
+    arguments = [sys.executable, "-c", DISTILLED]
+    result = subprocess.run(arguments, env=environment(), capture_output=True, text=True)
+    assert result.stdout.endswith("alike\n"), result.stderr
+
+
 # Unit roundoff of a precision, in which gradients of each device are rounded before their sum.
 ROUNDING = {"mixed_bfloat16": 2**-8, "mixed_float16": 2**-11}
 
