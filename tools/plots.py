@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def draw(report: Mapping[str, Any], path: Path) -> None:
-    """Draws the layers or the steps of a report, and its networks into a file of their own."""
+    """Draws the layers or the steps of a report; networks and training have files of their own."""
     if report["benchmark"] == "steps":
         return plot_steps(report, path)
     if report["benchmark"] == "experiment":
@@ -52,6 +52,7 @@ def draw(report: Mapping[str, Any], path: Path) -> None:
     layers = [row for row in report["rows"] if FORWARD_BACKWARD in row]
     if layers:
         plot_layers({**report, "rows": layers}, path)
+        plot_training(report, layers, path.with_stem(f"{path.stem}_training"))
     if networks := timm_rows(report["rows"]):
         plot_networks(report, networks, path.with_stem(f"{path.stem}_networks"))
 
@@ -91,6 +92,40 @@ def plot_layers(result: Mapping[str, Any], path: Path) -> None:
     lines = [line for axis in figure.axes for line in axis.get_legend_handles_labels()[0]]
     handles = {line.get_label(): line for line in lines}
     figure.legend(handles=list(handles.values()), loc="outside right upper", frameon=False)
+    save_figure(figure, path)
+
+
+def plot_training(result: Mapping[str, Any], rows: Sequence[Any], path: Path) -> None:
+    """Draws three layers in training on maps of one depth, so small that a phone shows it whole."""
+    names = LOOKS["training"]
+    batch = rows[0]["batch"]
+    rows = [row for row in rows if row["batch"] == batch]
+    rows = [row for name in names for row in rows if row.get("mixer") == name]
+    if {row["mixer"] for row in rows} != names.keys() or len({row["depth"] for row in rows}) > 1:
+        return
+    figure = new_figure(4.6, 4.2, LOOKS["training_claim"])
+    axis = figure.subplots()
+    _draw_lines(axis, rows, FORWARD_BACKWARD, "ms")
+    _scale(axis, rows, one_depth=True)
+    sizes = sorted({row["size"] for row in rows})
+    axis.set_xticks(sizes, [f"{size}x{size}" for size in sizes])
+    axis.set_xlim(right=2.6 * sizes[-1])  # place for names, and for crosses above them
+    axis.set_ylim(top=2 * axis.get_ylim()[1])
+    axis.set(xlabel=f"Size of the map, depth {rows[0]['depth']}", ylabel="Training step, ms")
+    for line in [line for line in axis.lines if line.get_label() in names]:
+        name, (x, y) = str(line.get_label()), line.get_xydata()[-1]
+        ends = x == sizes[-1]
+        place_of_name = {"xytext": (7, 0) if ends else (-7, 3), "textcoords": "offset points"}
+        side = {"ha": "left", "va": "center"} if ends else {"ha": "right", "va": "bottom"}
+        axis.annotate(names[name], (x, y), **place_of_name, **side)
+    crosses = [line for line in axis.lines if line.get_marker() == "x"]
+    reasons = [row[FORWARD_BACKWARD]["reason"] for row in rows if row[FORWARD_BACKWARD]["reason"]]
+    for line, reason in zip(crosses, reasons, strict=True):
+        at = {"xycoords": line.get_transform(), "textcoords": "offset points", "va": "center"}
+        axis.annotate(reason.partition(":")[0], line.get_xydata()[0], xytext=(7, 0), **at)
+    how = f"Batch {batch}, {result['settings']['dtype']}, {place(result)}"
+    figure.text(0.99, 0.01, how, ha="right", fontsize=9, color=INK)
+    figure.get_layout_engine().set(rect=(0, 0.05, 1, 0.95))
     save_figure(figure, path)
 
 

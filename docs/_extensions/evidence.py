@@ -133,7 +133,8 @@ class Plot(Evidence):
         if figure := self.options.get("figure"):
             path = path.with_stem(f"{name}_{figure}")
         place = os.path.relpath(path, (ROOT / self.env.docname).parent)
-        return [nodes.image("", uri=place, alt=self.options["alt"])]
+        image = nodes.image("", uri=place, alt=self.options["alt"])
+        return [nodes.container("", image, classes=["plot"])]
 
 
 class Recorded(Evidence):

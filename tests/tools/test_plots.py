@@ -104,6 +104,30 @@ def test_mixers_have_a_line_each_and_crosses_where_there_is_no_measurement(drawn
     assert [tick.get_text() for tick in forward.get_xticklabels()] == ["4\nd 8", "8\nd 16"]
 
 
+def test_three_layers_in_training_have_a_small_figure_with_a_claim(drawn):
+    names = {"lambda": "lambda layer", "local": "local attention", "global": "global attention"}
+    result = report((*names, "favor"), missing={("global", 8)})
+    for row in result["rows"]:
+        row["mixer"] = row.pop("implementation")
+        if row[plots.FORWARD_BACKWARD]["reason"]:
+            row[plots.FORWARD_BACKWARD]["reason"] = "out of memory: killed"
+    figure = drawn(result)["a_training.png"]
+    assert figure.get_suptitle() == plots.LOOKS["training_claim"]
+    assert 96 * figure.get_figwidth() * 0.8 < 390 - 32  # letters of 10 points have 10 pixels
+    (axis,) = figure.axes
+    both = [[4, 4], [8, 8]]
+    assert lines(axis) == {"lambda": both, "local": both, "global": both[:1]}
+    assert {text.get_text() for text in axis.texts} == {*names.values(), "out of memory"}
+    assert [tick.get_text() for tick in axis.get_xticklabels()] == ["4x4", "8x8"]
+
+
+def test_maps_of_several_depths_have_no_figure_with_a_claim(drawn):
+    result = report(("lambda", "local", "global"))
+    for row in result["rows"]:
+        row |= {"mixer": row.pop("implementation"), "depth": row["size"]}
+    assert drawn(result).keys() == {"a.png"}
+
+
 def test_compiled_programs_have_ideal_times(drawn):
     result = report(("einsum", "auto"))
     for row in result["rows"]:
