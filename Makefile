@@ -8,7 +8,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-detection demo-docs docs test test-all lint test-jax test-torch test-slow \
+.PHONY: help demo demo-detection demo-docs docs docs-programs test test-all lint test-jax test-torch test-slow \
   test-detection test-benchmark test-pseudo lock clean
 
 help:  ## Show this list
@@ -91,18 +91,24 @@ test-pseudo: .venv-pseudo/installed  ## Run the tests of pseudo-labels, those on
 # Every warning is an error: links and anchors that lead nowhere, missing or undocumented symbols.
 SPHINX = .venv-docs/bin/sphinx-build -W --keep-going --conf-dir docs -d build/doctrees
 
-docs: .venv-docs/onnxruntime-web  ## Build the documentation site in build/docs, run its doctests and its demo
+docs: docs-programs .venv-docs/onnxruntime-web  ## Build the documentation site in build/docs, run its doctests and its demo
 	$(SPHINX) --fresh-env --builder html . build/docs
 	$(SPHINX) --builder doctest . build/doctest
-	.venv-docs/bin/python -m pytest -m "not very_slow" tests/docs/test_draw.py
+	.venv-docs/bin/python -m pytest -m "not very_slow" tests/docs/test_draw.py tests/docs/test_pages.py
+
+# Said before minutes of installation.
+docs-programs:
+	@test -e .venv-docs/onnxruntime-web || command -v npm > /dev/null || \
+	  { echo "make docs needs npm: install Node.js (apt-get install npm)" >&2; exit 1; }
+	@command -v chromium > /dev/null || command -v google-chrome > /dev/null || \
+	  { echo "make docs needs a browser: install Chromium (apt-get install chromium)" >&2; exit 1; }
 
 # Of npm's package, the build without WebGPU and WebGL, which the demo of the first page loads.
 ORT = onnxruntime-web-1.30.0.tgz
 ORT_SHA256 = d2228df7e4616bc3348bf504ee888f3bec43789a273f0a63f3e68d203ce3bf71
 ORT_FILES = ort.wasm.min.mjs ort-wasm-simd-threaded.mjs ort-wasm-simd-threaded.wasm
 
-.venv-docs/onnxruntime-web: .venv-docs/installed
-	@command -v npm > /dev/null || { echo "make docs needs npm (Node.js), to download onnxruntime-web"; exit 1; }
+.venv-docs/onnxruntime-web: .venv-docs/installed | docs-programs
 	@echo "Downloading $(ORT), 33 MB"
 	mkdir -p build
 	npm pack --silent --pack-destination build onnxruntime-web@$(ORT:onnxruntime-web-%.tgz=%)

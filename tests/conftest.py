@@ -35,6 +35,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+from support import needs
 
 # Fixtures that take long: the tests of each run in one process.
 SHARED = ("run", "first", "server", "imagenet", "folders", "exported", "one_by_one")
@@ -63,6 +64,11 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Dir
 @cache
 def _folder(path: Path, parent: pytest.Collector) -> pytest.Dir:
     return pytest.Dir.from_parent(parent, path=path)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips or fails a test without the programs and packages that it is marked to need."""
+    needs.check(*(name for mark in item.iter_markers("needs") for name in mark.args))
 
 
 def pytest_make_parametrize_id(val: Any, argname: str) -> str | None:

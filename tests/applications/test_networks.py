@@ -211,10 +211,10 @@ MobileNetV2(scope=5)
 
 @pytest.mark.one_backend
 @pytest.mark.slow
+@pytest.mark.needs("pyright")
 @pytest.mark.parametrize(("calls", "errors"), [(RIGHT, []), (WRONG, range(3, 11))])
 def test_types_of_calls(tmp_path, calls, errors):
     """What an editor shows: pyright accepts right calls, and refuses each of the wrong ones."""
-    pytest.importorskip("pyright")
     (tmp_path / "calls.py").write_text(calls)
     settings = {"extraPaths": [str(ROOT)], "include": ["calls.py"]}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))

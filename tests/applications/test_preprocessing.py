@@ -4,7 +4,6 @@ import hashlib
 import json
 import math
 import sys
-from importlib.util import find_spec
 
 import keras
 import numpy as np
@@ -21,8 +20,6 @@ from lambda_keras.models.specs import ROWS
 
 MEAN = np.array([0.485, 0.456, 0.406])
 STD = np.array([0.229, 0.224, 0.225])
-
-needs_pillow = pytest.mark.skipif(find_spec("PIL") is None, reason="the extra train has Pillow")
 
 
 def expected(images):
@@ -97,7 +94,7 @@ def test_tensors(dtype):
         np.testing.assert_allclose(ops.convert_to_numpy(outputs), expected(images), atol=2e-6)
 
 
-@pytest.mark.skipif(find_spec("tensorflow") is None, reason="tf.data is TensorFlow's")
+@pytest.mark.needs("tensorflow")
 def test_within_tf_data():
     """On every backend. TensorFlow does not know the shape of what it decodes."""
     import tensorflow as tf
@@ -112,7 +109,7 @@ def test_within_tf_data():
         np.testing.assert_allclose(outputs, expected(images), atol=2e-6)
 
 
-@needs_pillow
+@pytest.mark.needs("PIL")
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
 @pytest.mark.parametrize(
     ("shape", "size", "crop_fraction"),
@@ -136,7 +133,7 @@ def test_images(shape, size, crop_fraction, interpolation):
     assert np.abs(got - expected_image).mean() < 0.3
 
 
-@needs_pillow
+@pytest.mark.needs("PIL")
 def test_images_are_not_changed_and_may_be_pillow_images():
     from PIL import Image
 
@@ -149,7 +146,7 @@ def test_images_are_not_changed_and_may_be_pillow_images():
     np.testing.assert_array_equal(grey, np.repeat(image[..., :1], 3, axis=-1))
 
 
-@needs_pillow
+@pytest.mark.needs("PIL")
 def test_of_very_thin_images_only_the_middle_is_resized():
     photo = np.zeros((2, 40_000, 3), "uint8")
     photo[:, 19_999:20_001] = 255
@@ -158,7 +155,7 @@ def test_of_very_thin_images_only_the_middle_is_resized():
     assert image.min() > 127
 
 
-@needs_pillow
+@pytest.mark.needs("PIL")
 @pytest.mark.parametrize(
     ("resize", "rows"),
     [("crop", [[50, 50], [50, 50]]), ("pad", [[0, 0], [10, 90]]), ("squash", [[10, 90], [10, 90]])],
@@ -174,7 +171,7 @@ def test_of_a_wide_image(resize, rows, turn):
     np.testing.assert_allclose(edges, rows, atol=1)
 
 
-@needs_pillow
+@pytest.mark.needs("PIL")
 @pytest.mark.parametrize("mode", ["I", "F", "I;16"])
 def test_pillow_images_of_more_than_8_bits_are_refused(mode):
     from PIL import Image
@@ -183,7 +180,7 @@ def test_pillow_images_of_more_than_8_bits_are_refused(mode):
         Preprocessing(8, 0.9)(Image.new(mode, (9, 9)))
 
 
-@needs_pillow
+@pytest.mark.needs("PIL")
 @pytest.mark.parametrize(
     "photo",
     [
@@ -216,7 +213,7 @@ def test_preprocessing_of_published_weights():
         assert found == Preprocessing(320, fraction or 320 / 352, "bicubic", (*MEAN,), (*STD,))
 
 
-@needs_pillow
+@pytest.mark.needs("PIL")
 @pytest.mark.parametrize("size", [32, 68, 83, 224])
 def test_networks_of_the_paper_see_all_but_16_pixels_at_each_border(size):
     """Among the sizes are those that `size / crop_fraction` misses in floating point."""

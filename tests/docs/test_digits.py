@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import needs
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
@@ -16,7 +17,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 @pytest.mark.one_backend
 def test_it_is_as_good_as_the_page_says():
-    onnxruntime = pytest.importorskip("onnxruntime")
+    onnxruntime = needs.package("onnxruntime")
     session = onnxruntime.InferenceSession(DOCS / "_static" / "digits.onnx")
     _, (digits, labels) = Source(DataConfig()).arrays()
     images = np.stack([resize_center(one, Preprocessing(32, 1.0, "bilinear")) for one in digits])

@@ -1,30 +1,22 @@
 """The demo of the site's first page, in the site that `make docs` built, in a browser."""
 
 import re
-import shutil
 import statistics
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from support import needs
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.data.crops import resize_center
 from zoo.data.sources.digits import load_gray_digits
 
-ROOT = Path(__file__).resolve().parents[2]
-SITE = ROOT / "build" / "docs"
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")  # the latter on GitHub
 pytestmark = [
     pytest.mark.one_backend,
     pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium (apt-get install chromium)"),
-    pytest.mark.skipif(not (SITE / "_static/draw.js").exists(), reason="make docs comes first"),
+    pytest.mark.needs("build/docs/_static/draw.js", "chromium"),
 ]
 SIDE = 32  # of digits whose lines are traced, in pixels
 WINDOW = 9
@@ -69,33 +61,6 @@ def traced(levels: np.ndarray) -> list[list[list[float]]]:
     return strokes
 
 
-class Handler(SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """First page of the site on a server of static files."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=SITE)) as server:
-        threading.Thread(target=server.serve_forever).start()
-        yield f"http://127.0.0.1:{server.server_port}/docs/index.html"
-        server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def page(browser, address) -> Iterator:
     """The page on a telephone with a touch screen; it may not fail, nor ask other servers."""
@@ -104,13 +69,12 @@ def page(browser, address) -> Iterator:
     errors, addresses = [], []
     page.on("pageerror", lambda error: errors.append(error))
     page.on("request", lambda request: addresses.append(request.url))
-    page.goto(address)
+    page.goto(f"{address}docs/index.html")
     page.locator("#draw").scroll_into_view_if_needed()
     yield page
     page.close()
     assert not errors
-    server = address.removesuffix("docs/index.html")
-    assert all(one.startswith((server, "data:", "blob:")) for one in addresses)
+    assert all(one.startswith((address, "data:", "blob:")) for one in addresses)
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +185,7 @@ def test_nothing_is_wider_than_the_page_and_sizes_are_as_stated(page):
     page.get_by_role("button", name="Example").click()
     page.wait_for_selector("#draw[aria-busy=false]")
     runtime, network = (
-        sum(path.stat().st_size for path in (SITE / "_static").glob(pattern)) / 1e6
+        sum(path.stat().st_size for path in (needs.SITE / "_static").glob(pattern)) / 1e6
         for pattern in ("ort*", "digits.onnx")
     )
     text = page.locator("article").inner_text()

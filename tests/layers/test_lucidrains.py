@@ -1,14 +1,13 @@
 """The lambda layer against another implementation on equal weights: lambda-networks (PyPI)."""
 
 import pytest
+from support import needs
 from support.arrays import assert_near, normal, to_numpy
 
 from lambda_keras.layers import LambdaLayer, position_lambdas
 
-lambda_networks = pytest.importorskip(
-    "lambda_networks", reason="needs lambda-networks, which `make test-torch` installs"
-)
-torch = pytest.importorskip("torch")
+lambda_networks = needs.package("lambda_networks")
+torch = needs.package("torch")
 
 DEPTH, FILTERS, HEADS, KEY_DIM, SIZE = 6, 8, 2, 3, 7
 

@@ -5,11 +5,10 @@ import os
 import subprocess
 import sys
 from importlib import metadata
-from importlib.util import find_spec
-from pathlib import Path
 
 import keras
 import pytest
+from support import needs
 
 from lambda_keras.layers import BatchNormalization
 from tools import compiled
@@ -19,7 +18,7 @@ from zoo.benchmark.layer import MODES
 from zoo.registry import precision
 
 PLUGINS = {"h100": "jax_plugins.xla_cuda12", "v5e": "libtpu"}
-TPU_PYTHON = Path(".venv-tpu/bin/python")
+TPU_PYTHON = ".venv-tpu/bin/python"
 NETWORK = "lambda_resnet14@32x2:dropout_rate=0.2"
 
 
@@ -37,13 +36,6 @@ WRONG = [
     (f"--device h100 --tensorflow python --models {NETWORK}", "expected --models and the device"),
     ("--device v5e --sizes 4", "such as 56x64. Received: '4'"),
 ]
-
-
-def is_installed(module: str) -> bool:
-    try:
-        return all(find_spec(name) for name in ("jax", module))
-    except ModuleNotFoundError:
-        return False
 
 
 def test_defaults_are_the_maps_of_the_docs():
@@ -210,8 +202,7 @@ def test_result_of_a_new_process():
     ],
 )
 def test_compiles_for_a_device_that_is_not_there(tmp_path, device, settings, modes):
-    if not is_installed(PLUGINS[device]):
-        pytest.skip(f"needs the optional packages jax and {PLUGINS[device]}")
+    needs.check("jax", PLUGINS[device])
     output = tmp_path / "compiled.json"
     benchmark = [sys.executable, "-m", "tools.compiled", "--device", device]
     subprocess.run([*benchmark, *settings.split(), "--output", str(output)], check=True)
@@ -229,13 +220,11 @@ def test_compiles_for_a_device_that_is_not_there(tmp_path, device, settings, mod
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not TPU_PYTHON.exists(), reason="needs `make .venv-tpu/installed`")
+@pytest.mark.needs(TPU_PYTHON, "jax", PLUGINS["v5e"])
 def test_compiles_a_step_of_tensorflow(tmp_path):
-    if not is_installed(PLUGINS["v5e"]):
-        pytest.skip("needs the optional packages jax and libtpu")
     output = tmp_path / "compiled.json"
     words = ["--device", "v5e", "--models", NETWORK, "--output", str(output)]
-    words += ["--tensorflow", str(TPU_PYTHON)]
+    words += ["--tensorflow", TPU_PYTHON]
     subprocess.run([sys.executable, "-m", "tools.compiled", *words], check=True)
     report = json.loads(output.read_text())
     found = report["rows"][0]["training"]
@@ -249,9 +238,9 @@ def test_compiles_a_step_of_tensorflow(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="programs of JAX can be read")
+@pytest.mark.needs("jax_plugins.xla_cuda12")
 def test_passes_of_batch_normalization():
     """A training step with ReLU reads or writes the activations 8 times, the least number."""
-    pytest.importorskip("jax_plugins.xla_cuda12")
     from tools.compiler import Compiler
 
     shape = (128, 40, 40, 64)

@@ -1,7 +1,6 @@
 """Training steps of TensorFlow without variables, and what TPUs lack."""
 
 import subprocess
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -12,7 +11,7 @@ from tools.lowering import functional
 from zoo.train.model import TrainingModel
 
 pytestmark = pytest.mark.one_backend
-TPU_PYTHON = Path(".venv-tpu/bin/python")
+TPU_PYTHON = ".venv-tpu/bin/python"
 
 
 def test_step_without_variables_is_the_same():
@@ -63,7 +62,7 @@ def test_other_operations_of_variables_are_refused():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not TPU_PYTHON.exists(), reason="needs `make .venv-tpu/installed`")
+@pytest.mark.needs(TPU_PYTHON)
 def test_operations_that_tpus_lack_fail():
     code = "import tensorflow as tf; from tools.lowering import lower; "
     code += "lower(lambda x: tf.image.resize(x, (8, 8), METHOD), tf.ones((1, 4, 4, 3)))"

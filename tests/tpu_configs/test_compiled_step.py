@@ -72,9 +72,9 @@ def test_classifier(name, network, imagenet, photos, pseudo_labels, tmp_path):
     assert int(run.model.optimizer.iterations) == 1
 
 
+@pytest.mark.needs("official")
 @pytest.mark.parametrize("kind", DETECTORS)
 def test_detector(kind, sharded, tmp_path):
-    pytest.importorskip("official.vision", reason="needs the extra detection")
     from zoo.train.detection import DetectionRun
 
     changes = {

@@ -208,7 +208,7 @@ def test_setup_copies_the_whole_commit_from_any_folder_and_leaves_nothing(
     assert "no commit" not in gcloud("setup", "--dry-run").stderr
 
 
-@pytest.mark.skipif(shutil.which("flock") is None, reason="flock is of Linux")
+@pytest.mark.needs("flock")
 def test_second_run_is_refused_and_stop_waits_until_the_first_has_saved(tmp_path, gcloud):
     folder = tmp_path / "host" / "lambda_keras"
     for name in ("zoo", ".venv/bin"):
@@ -322,10 +322,7 @@ def cloud(tmp_path):
     (start.folder / "go").touch()
 
 
-needs_flock = pytest.mark.skipif(shutil.which("flock") is None, reason="flock is of Linux")
-
-
-@needs_flock
+@pytest.mark.needs("flock")
 @pytest.mark.parametrize(
     ("ends", "failing"),
     [
@@ -357,7 +354,7 @@ REAL = (
 )
 
 
-@needs_flock
+@pytest.mark.needs("flock")
 @pytest.mark.very_slow
 def test_preempted_run_resumes_from_its_bucket(cloud):
     """`zoo.train` itself, on two machines of which the first is lost while it saves."""
@@ -380,7 +377,7 @@ def test_preempted_run_resumes_from_its_bucket(cloud):
     assert (cloud.folder / "calls").read_text().split().count("create") == 2
 
 
-@needs_flock
+@pytest.mark.needs("flock")
 @pytest.mark.parametrize(
     ("ends", "failing", "message"),
     [
@@ -407,7 +404,7 @@ def test_run_whose_machines_are_not_there_ends(cloud):
     assert (cloud.folder / "calls").read_text().split().count("create") == 3
 
 
-@needs_flock
+@pytest.mark.needs("flock")
 def test_same_command_goes_on_with_a_run_that_is_active(cloud):
     first = cloud("waits")
     deadline = time.monotonic() + 60

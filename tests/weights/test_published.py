@@ -1,6 +1,7 @@
 """The table of published weights, compared with a second copy: nothing else can notice a typo."""
 
 import pytest
+from support import needs
 
 from lambda_keras.models.specs import ROWS
 
@@ -41,7 +42,7 @@ def test_accuracy_size_and_crop():
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:tf_keras")
 def test_checksums_of_resnet_rs():
-    hashes = pytest.importorskip("tf_keras.src.applications.resnet_rs").WEIGHT_HASHES
+    hashes = needs.package("tf_keras.src.applications.resnet_rs").WEIGHT_HASHES
     compared = [
         (one.checksum, hashes[one.repository.rpartition("/")[2]])
         for row in ROWS

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
-from support import commands, networks
+from support import commands, needs, networks
 
 from lambda_keras import applications
 from lambda_keras.weights.state_dicts import SCHEMES, expected_tensors
@@ -217,7 +217,7 @@ class Malicious:
 
 
 def test_code_in_a_checkpoint_is_not_run(tmp_path):
-    torch = pytest.importorskip("torch", reason="it reads checkpoints of PyTorch")
+    torch = needs.package("torch")
     victim = tmp_path / "victim"
     torch.save({"state_dict": {"a": Malicious(victim)}}, tmp_path / "new.pth")
     (tmp_path / "old.pth").write_bytes(pickle.dumps(Malicious(victim), protocol=2))
@@ -230,7 +230,7 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path):
 
 
 def test_checkpoints_that_are_none(tmp_path):
-    torch = pytest.importorskip("torch", reason="it reads checkpoints of PyTorch")
+    torch = needs.package("torch")
     path = tmp_path / "a.pth"
     for content in ([torch.ones(2)], {"epoch": 3}, {"state_dict": 5}):
         torch.save(content, path)
@@ -253,7 +253,7 @@ def test_checkpoints_that_are_none(tmp_path):
 
 def test_parameters_and_tensors_that_need_gradients(tmp_path):
     """Parameters as in `dict(module.named_parameters())`."""
-    torch = pytest.importorskip("torch", reason="it reads checkpoints of PyTorch")
+    torch = needs.package("torch")
     state = {"a": torch.nn.Parameter(torch.arange(3.0)), "b": torch.arange(3.0).bfloat16()}
     state["b"].requires_grad_()
     torch.save(state, tmp_path / "a.pth")
@@ -270,7 +270,7 @@ def test_parameters_and_tensors_that_need_gradients(tmp_path):
     [("lambda_resnet26t", 0, False), ("resnet50_llll_pytorch", -1, True)],
 )
 def test_checkpoints_of_pytorch(tmp_path, name, scheme, nested):
-    torch = pytest.importorskip("torch", reason="it reads checkpoints of PyTorch")
+    torch = needs.package("torch")
     model = create_model(name, classes=3)
     shapes = {tensor.key: tensor.shape for tensor in expected_tensors(model, SCHEMES[scheme])}
     state = {key: torch.from_numpy(array) for key, array in filled(shapes).items()}

@@ -8,11 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from support import serving
-
-pytest.importorskip("official")
-
-from pycocotools.mask import decode
+from support import needs, serving
 
 from zoo import api, client
 from zoo.config.task import find_task
@@ -22,6 +18,9 @@ from zoo.evaluate import __main__ as evaluate
 from zoo.inference.source.published import read
 from zoo.predict import __main__ as predict
 from zoo.publish import __main__ as publish
+
+needs.check("official")
+decode = needs.package("pycocotools.mask").decode
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("detector of the fixtures")]
 

@@ -31,8 +31,8 @@ def test_classifier(name):
 
 
 @pytest.mark.slow
+@pytest.mark.needs("official")
 def test_detector_run():
-    pytest.importorskip("official")
     from zoo.detection.detector import Detector
 
     found = Detector.from_run(FIXTURES / "detector_run").detect(images(3, 40, 80)[0])
@@ -45,9 +45,9 @@ def test_detector_run():
     assert all(one["segmentation"]["size"] == [40, 80] for one in found)
 
 
+@pytest.mark.needs("onnxruntime")
 @pytest.mark.parametrize("format_name", ["saved_model", "onnx"])
 def test_export(format_name):
-    pytest.importorskip("onnxruntime")
     runtime = FORMATS[format_name].Runtime(FIXTURES / "exports" / format_name)
     inputs = images(2, SIZE, SIZE).astype("float32")
     found = runtime.run("serving_default", {"images": inputs})["probabilities"]

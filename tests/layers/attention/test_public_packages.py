@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from support import needs
 from support.arrays import assert_near, normal
 
 from lambda_keras.layers import (
@@ -12,13 +13,9 @@ from lambda_keras.layers import (
     LinearAttention,
 )
 
-torch = pytest.importorskip("torch")
+torch = needs.package("torch")
 
 DEPTH, FILTERS, HEADS, SIZE = 6, 8, 2, 6
-
-
-def package(name):
-    return pytest.importorskip(name, reason=f"needs {name}, which `make test-torch` installs")
 
 
 def images(depth=DEPTH):
@@ -36,7 +33,8 @@ def pointwise(weight):
 
 
 def test_global_attention_is_that_of_bottleneck_transformer():
-    theirs = package("bottleneck_transformer_pytorch.bottleneck_transformer_pytorch").Attention(
+    bottleneck = needs.package("bottleneck_transformer_pytorch.bottleneck_transformer_pytorch")
+    theirs = bottleneck.Attention(
         dim=DEPTH,
         fmap_size=(SIZE, SIZE),
         heads=HEADS,
@@ -53,7 +51,7 @@ def test_global_attention_is_that_of_bottleneck_transformer():
 
 
 def test_halo_attention_is_that_of_halonet():
-    theirs = package("halonet_pytorch").HaloAttention(
+    theirs = needs.package("halonet_pytorch").HaloAttention(
         dim=DEPTH, block_size=3, halo_size=2, heads=HEADS, dim_head=FILTERS // HEADS
     )
     torch.nn.init.zeros_(theirs.to_out.bias)
@@ -72,7 +70,7 @@ def test_halo_attention_is_that_of_halonet():
 
 @pytest.mark.parametrize("feature_map", ["favor", "relu"])
 def test_random_features_are_those_of_performer(feature_map):
-    theirs = package("performer_pytorch.performer_pytorch")
+    theirs = needs.package("performer_pytorch.performer_pytorch")
     ours = LinearAttention(
         FILTERS,
         num_heads=HEADS,
@@ -99,7 +97,7 @@ def test_random_features_are_those_of_performer(feature_map):
 
 
 def test_softmax_features_are_those_of_linear_attention_transformer():
-    theirs = package("linear_attention_transformer.linear_attention_transformer")
+    theirs = needs.package("linear_attention_transformer.linear_attention_transformer")
     ours, x = LinearAttention(FILTERS, num_heads=HEADS), images()
     ours.build(x.shape)
     heads = [torch.tensor(tensor) for tensor in heads_of(ours, x)]
@@ -121,7 +119,7 @@ def merged(tensor):
 
 def test_axial_attention_without_its_own_is_that_of_axial_attention():
     """No positions, batch normalizations that do nothing but scale the logits."""
-    theirs = package("axial_attention").AxialAttention(
+    theirs = needs.package("axial_attention").AxialAttention(
         dim=FILTERS, heads=HEADS, dim_index=-1, sum_axial_out=False
     )
     key_dim = FILTERS // HEADS

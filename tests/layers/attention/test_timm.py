@@ -4,12 +4,13 @@ import importlib
 
 import numpy as np
 import pytest
+from support import needs
 from support.arrays import assert_near, normal, to_numpy
 
 from lambda_keras.layers import GlobalAttention, HaloAttention
 
-pytest.importorskip("timm", reason="needs timm, which `make test-benchmark` installs")
-torch = pytest.importorskip("torch")
+needs.check("timm")
+torch = needs.package("torch")
 
 DEPTH, FILTERS, HEADS, SIZE = 6, 16, 2, 8
 

@@ -1,6 +1,5 @@
 """Networks by name: how they are read, what was published, and that their steps are Keras'."""
 
-import importlib.util
 import math
 
 import keras
@@ -9,8 +8,6 @@ import pytest
 
 from zoo.benchmark.backends import Torch, current_backend, random_tensor
 from zoo.benchmark.models import FORWARD, TRAINING, parse, read_arguments
-
-TIMM_INSTALLED = all(importlib.util.find_spec(package) for package in ("timm", "torch"))
 
 
 def test_names():
@@ -117,7 +114,7 @@ def test_training_step_is_that_of_fit(tiny_networks, dtype):
     assert 1 in [int(count) for count in arrays(optimizer) if count.dtype.kind == "i"]  # iterations
 
 
-@pytest.mark.skipif(not TIMM_INSTALLED, reason="needs the optional packages timm and torch")
+@pytest.mark.needs("timm", "torch")
 def test_timm():
     network = parse("timm.lambda_resnet26t@64")
     assert network.parameters == 10_958_272

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import pytest
 from gradio_client import Client, exceptions, handle_file
 from PIL import Image
 from sklearn.datasets import load_sample_images
-from support import commands
+from support import commands, needs
 from support.loopback import free_port
 
 from zoo.demo import __main__ as demo
@@ -30,7 +29,6 @@ from zoo.inference.source.run import Run
 fail = partial(commands.fail, demo.main)
 
 ROOT = Path(__file__).resolve().parents[3]
-CHROMIUM = shutil.which("chromium")
 BROWSER = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 BROWSER += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
 # Width of the text of a dropdown, and what there is up to its arrow.
@@ -146,7 +144,7 @@ def test_listens_on_one_address_and_asks_for_nothing_elsewhere(server):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium (apt-get install chromium)")
+@pytest.mark.needs("chromium")
 def test_people_can_use_it(server, china, tmp_path):
     from playwright.sync_api import expect, sync_playwright
 
@@ -156,7 +154,7 @@ def test_people_can_use_it(server, china, tmp_path):
     broken.write_bytes(china.read_bytes()[:5000])
     addresses = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=BROWSER)
+        browser = playwright.chromium.launch(executable_path=needs.CHROMIUM, args=BROWSER)
         page = browser.new_page(viewport={"width": 1200, "height": 1000})
         page.on("request", lambda request: addresses.append(request.url))
         page.goto(server)

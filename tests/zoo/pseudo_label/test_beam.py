@@ -8,11 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
+from support import needs
 from support.commands import fail
 
 from zoo.pseudo_label.__main__ import main
 
-pytest.importorskip("apache_beam", reason="needs Apache Beam, which `make test-pseudo` installs")
+needs.check("apache_beam")
 pytestmark = pytest.mark.filterwarnings("default")  # Beam's own
 
 DIRECT = ["--runner", "direct"]

@@ -1,0 +1,83 @@
+"""Programs and packages that some tests need: without them tests skip, or fail where CI is set."""
+
+import os
+import shutil
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = ROOT / "build" / "docs"
+# GitHub's machines have the latter.
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+
+
+class Need(NamedTuple):
+    """How to get what a test needs, and the environments of the Makefile that must have it."""
+
+    how: str
+    environments: tuple[str, ...] = ()  # none: all
+
+
+_TRAIN = Need("pip install '.[train]'", (".venv", ".venv-jax"))
+_DETECTION = Need("pip install '.[detection]'", (".venv",))
+_BENCHMARK = Need("make test-benchmark", (".venv-benchmark",))
+_TORCH = Need("make test-torch", (".venv-torch",))
+NEEDS = {
+    "chromium": Need("apt-get install chromium"),
+    "make": Need("apt-get install make"),
+    "flock": Need("it is a part of Linux"),
+    ".venv-tpu/bin/python": Need("make .venv-tpu/installed", (".venv-benchmark",)),
+    "build/docs/_static/draw.js": Need("make docs", (".venv-docs",)),
+    "PIL": Need("pip install '.[train]'"),
+    "tensorflow": _TRAIN,
+    "official": _DETECTION,
+    "pycocotools": _DETECTION,
+    "tf_keras": _DETECTION,
+    "onnxruntime": Need("pip install '.[export]'", (".venv",)),
+    "pyright": Need("make .venv/installed", (".venv",)),
+    "apache_beam": Need("make test-pseudo", (".venv-pseudo",)),
+    "torch": Need("make test-torch", (".venv-torch", ".venv-benchmark")),
+    **dict.fromkeys(("timm", "jax", "jax_plugins.xla_cuda12", "libtpu"), _BENCHMARK),
+    **dict.fromkeys(("lambda_networks", "bottleneck_transformer_pytorch"), _TORCH),
+    **dict.fromkeys(("halonet_pytorch", "performer_pytorch", "axial_attention"), _TORCH),
+    "linear_attention_transformer": _TORCH,
+}
+PROGRAMS = {"chromium": CHROMIUM} | {name: shutil.which(name) for name in ("make", "flock")}
+
+
+def check(*names: str) -> None:
+    """Skips a test or a module without one of these, or fails where CI should have it.
+
+    Tests with `@pytest.mark.needs(NAME, ...)` are checked before their fixtures.
+    """
+    for name in names:
+        if not _is_there(name):
+            how, environments = NEEDS[name]
+            reason = f"needs {name}: {how}"
+            has_to_be = not environments or Path(sys.prefix).name in environments
+            if os.environ.get("CI") and has_to_be:
+                pytest.fail(reason, pytrace=False)
+            pytest.skip(reason, allow_module_level=True)
+
+
+def package(name: str) -> ModuleType:
+    """Imports a module of a package that a test needs."""
+    check(name.partition(".")[0])
+    return import_module(name)
+
+
+def _is_there(name: str) -> bool:
+    if name in PROGRAMS:
+        return PROGRAMS[name] is not None
+    if "/" in name:
+        return (ROOT / name).exists()
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # of the package around it
+        return False
