@@ -7,16 +7,45 @@ from importlib import import_module
 
 import keras
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.domains.python import PyXRefRole
 from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
 
+from lambda_keras import applications
 from lambda_keras.applications.build import group_of
 from lambda_keras.models.specs import ROWS
 
 MODULES = ("lambda_keras.layers", "lambda_keras.applications", "lambda_keras.weights", "zoo.api")
 logger = logging.getLogger(__name__)
+
+
+class Constructors(SphinxDirective):
+    """`.. constructors:: FAMILY`: the networks of a module, or without one an index of all."""
+
+    optional_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        families: dict[str, list[str]] = {}
+        for name in dict.fromkeys(row.constructor for row in ROWS):
+            module = getattr(applications, name).__module__
+            families.setdefault(module.rpartition(".")[2], []).append(f"{MODULES[1]}.{name}")
+        if self.arguments:
+            names = families[self.arguments[0]]
+            return self.parse_text_to_nodes("\n".join(f".. autofunction:: {one}" for one in names))
+        lines = [
+            f"* :doc:`networks/{family}`: {', '.join(f':py:func:`~{name}`' for name in names)}"
+            for family, names in families.items()
+        ]
+        found = self.parse_text_to_nodes("\n".join(lines))
+        # Links to the time when this page had all of them lead to the names.
+        for link in [one for node in found for one in node.findall(addnodes.pending_xref)]:
+            if link["reftype"] == "func":
+                target = nodes.target("", "", ids=[link["reftarget"]])
+                link.parent.insert(link.parent.index(link), target)
+        return found
 
 
 def python_name(name, rawtext, text, *others):
@@ -39,9 +68,21 @@ def public(module_name: str) -> Iterator[tuple[str, object]]:
         yield f"{module_name}.{name}", getattr(module, name)
 
 
+def described_at(kind: str, name: str) -> str | None:
+    """Returns the first network that has the arguments of another one, which it describes."""
+    groups = {row.constructor: group_of(row.spec) for row in ROWS}
+    own = name.rpartition(".")[2]
+    if kind != "function" or own not in groups:
+        return None
+    first = next(one for one, group in groups.items() if group is groups[own])
+    return first if first != own else None
+
+
 def show_arguments(app: Sphinx, kind: str, name: str, value: object, *others: object) -> object:
-    """Returns the signature of a layer, which Keras hides behind `__new__`."""
-    del app, name, others
+    """Returns the signature of a layer, which Keras hides, or a short one of a network."""
+    del app, others
+    if described_at(kind, name):
+        return "(...)", "keras.Model"
     if kind == "class" and issubclass(value, keras.layers.Layer):
         _, *parameters = inspect.signature(value.__init__).parameters.values()
         # Their types stand in the text.
@@ -59,12 +100,7 @@ def mark_sections(*event: object) -> None:
 
 def shorten(app: Sphinx, kind: str, name: str, value: object, options: object, lines: list) -> None:
     """Describes arguments that several networks have at the first of them only."""
-    groups = {row.constructor: group_of(row.spec) for row in ROWS}
-    own = name.rpartition(".")[2]
-    if kind != "function" or own not in groups:
-        return
-    first = next(one for one, group in groups.items() if group is groups[own])
-    if first != own:
+    if first := described_at(kind, name):
         end = next(i for i, line in enumerate(lines) if line.startswith("Args:"))
         lines[end:] = [f"Arguments, outputs and errors are those of :py:func:`{first}`.", ""]
 
@@ -82,8 +118,9 @@ def check_public_symbols(app: Sphinx, env: BuildEnvironment) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Adds the role and the check."""
+    """Adds role, directive and check."""
     app.add_role("python_name", python_name)
+    app.add_directive("constructors", Constructors)
     app.connect("autodoc-process-signature", show_arguments)
     for change in (shorten, mark_sections):
         app.connect("autodoc-process-docstring", change, priority=400)  # before Napoleon
