@@ -44,6 +44,8 @@ extensions = [
 myst_enable_extensions = ["attrs_inline", "dollarmath"]
 myst_heading_anchors = 4  # those of GitHub, which links between pages use
 nb_execution_mode = "off"  # Committed outputs are shown.
+nb_merge_streams = True
+nb_render_markdown_format = "myst"  # Tables are no part of CommonMark.
 
 # Docstrings
 default_role = "python_name"
