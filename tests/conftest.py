@@ -35,7 +35,9 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from support import needs
+from support import leftovers, needs
+
+leftovers.watch()
 
 # Fixtures that take long: the tests of each run in one process.
 SHARED = ("run", "first", "server", "imagenet", "folders", "exported", "one_by_one")

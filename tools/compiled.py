@@ -29,6 +29,7 @@ from zoo.benchmark.report import (
 from zoo.benchmark.settings import TRAINING, MixedDtype
 from zoo.benchmark.timing import reason
 from zoo.cli.run import run_command
+from zoo.export.runtimes import end_with_parent
 from zoo.fields import LARGEST, Count, checked_by, one_of
 from zoo.registry import precision
 
@@ -270,6 +271,7 @@ def in_new_process(
 
 
 def _send(sender: Any, function: Callable, calls: Sequence[Sequence[Any]]) -> None:
+    end_with_parent()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # compilers warn of a device that is not there
     for arguments in calls:
         try:

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from support import leftovers
 
 from tools.lowering import functional
 from zoo.train.model import TrainingModel
@@ -69,7 +70,7 @@ def test_operations_that_tpus_lack_fail():
     runs = [
         subprocess.run(
             [TPU_PYTHON, "-c", code.replace("METHOD", repr(method))],
-            env={"TPU_SKIP_MDS_QUERY": "1"},
+            env={"TPU_SKIP_MDS_QUERY": "1", **leftovers.marks()},
             capture_output=True,
             text=True,
         )

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support import leftovers
 from support.buckets import serving
 
 SCRIPT = Path("tpu_configs/tpu_vm.sh").resolve()
@@ -24,7 +25,7 @@ def call(*arguments, path=os.environ["PATH"], cwd=None, **environment):
         capture_output=True,
         text=True,
         cwd=cwd,
-        env={"PATH": path, **environment},
+        env={"PATH": path, **leftovers.marks(), **environment},
     )
 
 
@@ -312,6 +313,7 @@ def cloud(tmp_path):
                 "HOME": str(tmp_path),
                 "CLOUD": str(tmp_path / "cloud"),
                 "PYTHON": sys.executable,
+                **leftovers.marks(),
                 **environment,
             },
         )

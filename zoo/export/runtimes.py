@@ -6,7 +6,9 @@ and BATCH the number of images of every call, or 0 for any.
 Nothing of this project is imported there.
 """
 
+import ctypes
 import importlib.util
+import signal
 import subprocess
 import sys
 import tempfile
@@ -53,8 +55,15 @@ def _read(file: Path) -> dict[str, np.ndarray]:
         return dict(arrays)
 
 
+def end_with_parent() -> None:
+    """Ends this process with the thread that started it, also where that one is killed (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 def main(form: str, folder: str, arrays: str, batch_size: str) -> None:
     """Runs every signature that has inputs, in batches."""
+    end_with_parent()
     path = Path(form)
     forbidden = FORBIDDEN if path.stem == "saved_model" else (*FORBIDDEN, "tensorflow")
     for name in forbidden:

@@ -1,5 +1,7 @@
 """Exports run in a process that has their runtime alone."""
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support import leftovers
 
 from zoo.export import runtimes
 from zoo.export.formats import FORMATS
@@ -45,6 +48,28 @@ def test_modules_that_cannot_be_imported(tmp_path, name, module, is_there):
     process = subprocess.run(command, capture_output=True, text=True)
     assert (process.returncode == 0) == is_there
     assert (f"import of {module} halted" in process.stderr) != is_there
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs prctl and /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_export_leaves_no_process(tmp_path, number):
+    form = tmp_path / "form.py"
+    started = tmp_path / "started"
+    form.write_text(
+        "import pathlib, time\nclass Runtime:\n    def __init__(self, folder):\n"
+        "        pathlib.Path(folder).touch()\n        time.sleep(600)\n"
+    )
+    command = [sys.executable, "-P", runtimes.__file__, str(form), str(started), str(tmp_path), "0"]
+    code = f"""
+import signal, subprocess
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where tests run in the background
+subprocess.run({command})"""
+    environment = {**os.environ, "TOKEN": str(tmp_path)}
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment)
+    leftovers.wait(started.exists)
+    process.send_signal(number)
+    assert process.wait() == -number
+    leftovers.wait(lambda: not leftovers.running(str(tmp_path)))
 
 
 @pytest.mark.parametrize(
