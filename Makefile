@@ -8,8 +8,8 @@ export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-detection demo-docs docs docs-programs test test-all lint test-jax test-torch test-slow \
-  test-detection test-benchmark test-pseudo lock clean
+.PHONY: help demo demo-detection demo-docs docs docs-programs test test-all lint test-slow test-jax \
+  test-torch test-pseudo test-benchmark lock clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,59 +34,44 @@ demo-detection: .venv/installed  ## Train a small Mask R-CNN on drawn shapes, ex
 
 # A few tests at a time, of which the slow ones come first: the workers end together.
 WORKERS = -n 2 --dist loadgroup --durations=40
+ALL = -m "slow or not slow"  # what pyproject.toml leaves out of `make test`, too
 
 test: lint  ## Lint, type-check and run the quick tests on TensorFlow
 	.venv/bin/python -m pytest $(WORKERS)
 
-test-all: .venv/installed test-jax test-torch  ## Run what `make test` leaves out: slow tests, JAX, PyTorch
-	.venv/bin/python -m pytest $(WORKERS) -m "slow and not very_slow"
+test-all: test-slow test-jax test-torch test-pseudo test-benchmark docs  ## Run what `make test` leaves out: slow tests, other backends and packages, the site
 
 lint: .venv/installed  ## ruff (rules and format) and pyright
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/pyright --pythonpath .venv/bin/python
 
-# What depends on the backend. JAX compiles every operation of a network: some are in test-slow.
-BACKEND_TESTS = -m pytest $(WORKERS) -m "not one_backend and not very_slow" \
-  tests/test_*.py tests/layers tests/models tests/bad_inputs/test_layers.py
+test-slow: .venv/installed  ## Run the slow tests on TensorFlow: networks, trainings, exports, notebooks, kills
+	.venv/bin/python -m pytest $(WORKERS) -m slow
+
+# What depends on the backend.
+ON_BACKENDS = $(WORKERS) -m "not one_backend" tests/test_*.py tests/layers tests/models tests/applications \
+  tests/weights tests/bad_inputs/test_layers.py tests/bad_inputs/test_weights.py tests/zoo/benchmark/test_accelerator.py
 
 test-jax: .venv-jax/installed  ## Run the tests of lambda_keras, and of training, on JAX
-	KERAS_BACKEND=jax .venv-jax/bin/python $(BACKEND_TESTS) \
-	  tests/applications/test_folding.py tests/zoo/inference/test_compiled.py \
-	  tests/zoo/benchmark/test_accelerator.py \
-	  tests/zoo/train/test_accumulation.py tests/zoo/train/test_model.py \
-	  tests/zoo/train/test_classification.py::test_run_folder_is_complete
-
-test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, without TensorFlow
-	KERAS_BACKEND=torch .venv-torch/bin/python $(BACKEND_TESTS) \
-	  tests/applications tests/weights tests/bad_inputs/test_weights.py tests/zoo/test_convert.py \
-	  tests/zoo/benchmark/test_accelerator.py
-
-test-slow: .venv/installed .venv-jax/installed .venv-torch/installed  ## Run tests of minutes: the notebooks, kills, lost hosts
-	.venv/bin/python -m pytest $(WORKERS) -m very_slow
-	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m "not one_backend" \
-	  tests/applications tests/weights tests/bad_inputs/test_weights.py tests/zoo/train/test_classification.py
-	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m very_slow tests/layers tests/models \
-	  tests/zoo/train/test_model.py \
+	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(ON_BACKENDS) \
+	  tests/zoo/inference/test_compiled.py tests/zoo/train/test_accumulation.py \
+	  tests/zoo/train/test_model.py tests/zoo/train/test_classification.py \
 	  tests/zoo/train/test_resume.py::test_run_of_two_workers_that_loses_one_goes_on \
 	  tests/zoo/train/test_resume.py::test_run_goes_on_with_another_number_of_devices
-	KERAS_BACKEND=torch .venv-torch/bin/python -m pytest $(WORKERS) -m very_slow tests/layers tests/models \
-	  tests/applications
 
-test-detection: .venv/installed  ## Run all tests of the detectors, those that train too
-	.venv/bin/python -m pytest $(WORKERS) -m "very_slow or not very_slow" tests/zoo/detection \
-	  tests/tools/test_shapes.py tests/tools/test_detection_cost.py
+test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, without TensorFlow
+	KERAS_BACKEND=torch .venv-torch/bin/python -m pytest $(ON_BACKENDS) tests/zoo/test_convert.py
 
 test-benchmark: .venv-benchmark/installed .venv-tpu/installed  ## Run the tests that need timm or compilers for an H100 and a TPU
-	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest -m "not very_slow" \
+	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest $(ALL) \
 	  tests/zoo/benchmark/test_networks.py tests/layers/attention/test_timm.py
-	KERAS_BACKEND=jax .venv-benchmark/bin/python -m pytest -m "not very_slow" \
+	KERAS_BACKEND=jax .venv-benchmark/bin/python -m pytest $(ALL) \
 	  tests/tools/test_compiled.py tests/tools/test_kernels.py tests/zoo/benchmark/test_backends.py
-	KERAS_BACKEND=tensorflow .venv-benchmark/bin/python -m pytest -m "not very_slow" tests/tools/test_lowering.py
+	KERAS_BACKEND=tensorflow .venv-benchmark/bin/python -m pytest $(ALL) tests/tools/test_lowering.py
 
-test-pseudo: .venv-pseudo/installed  ## Run the tests of pseudo-labels, those on Apache Beam too
-	.venv-pseudo/bin/python -m pytest $(WORKERS) -m "very_slow or not very_slow" \
-	  tests/zoo/pseudo_label tests/zoo/data/test_pseudo_records.py
+test-pseudo: .venv-pseudo/installed  ## Run the tests of pseudo-labels on Apache Beam
+	.venv-pseudo/bin/python -m pytest $(WORKERS) $(ALL) tests/zoo/pseudo_label
 
 # Every warning is an error: links and anchors that lead nowhere, missing or undocumented symbols.
 SPHINX = .venv-docs/bin/sphinx-build -W --keep-going --conf-dir docs -d build/doctrees
@@ -94,7 +79,7 @@ SPHINX = .venv-docs/bin/sphinx-build -W --keep-going --conf-dir docs -d build/do
 docs: docs-programs .venv-docs/onnxruntime-web  ## Build the documentation site in build/docs, run its doctests and its demo
 	$(SPHINX) --fresh-env --builder html . build/docs
 	$(SPHINX) --builder doctest . build/doctest
-	.venv-docs/bin/python -m pytest -m "not very_slow" tests/docs/test_draw.py tests/docs/test_pages.py
+	.venv-docs/bin/python -m pytest $(ALL) tests/docs/test_draw.py tests/docs/test_pages.py
 
 # Said before minutes of installation.
 docs-programs:

@@ -12,7 +12,7 @@ from support import leftovers
 TESTS = Path(__file__).parent
 pytestmark = [
     pytest.mark.one_backend,
-    pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs /proc"),
+    pytest.mark.needs("/proc"),
 ]
 # A process that ignores signals, in a session of its own, and its child.
 INNER = """

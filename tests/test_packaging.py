@@ -231,7 +231,7 @@ def test_wheel_of_the_dockerfile_is_that_of_the_source_distribution(installed, w
     assert {name for name in files if name.startswith(PACKAGES) and "dist-info" not in name} == kept
 
 
-@pytest.mark.very_slow
+@pytest.mark.slow
 def test_installed_wheel_trains_exports_and_predicts(installed):
     here = Path(installed("python", "-c", "import os; print(os.getcwd())").strip())
     settings = "--model.image_size 16 --data.batch_size 256 --training.steps_per_execution 1"

@@ -24,10 +24,10 @@ from lambda_keras.models.specs import NETWORKS, ResNetSpec
 from zoo.registry import create_model
 
 DEPTHS = ("101", "152", "200", "270", "350", "420")
-MARKS = {"lambda_resnet14": []}
+SLOW = pytest.mark.slow
 NAMES = [
     # One process builds a model for all its tests.
-    pytest.param(name, marks=[pytest.mark.xdist_group(name), *MARKS.get(name, [pytest.mark.slow])])
+    pytest.param(name, marks=[pytest.mark.xdist_group(name), *[SLOW] * (name != "lambda_resnet14")])
     for name in NETWORKS
     if not any(depth in name for depth in DEPTHS)
 ]
@@ -188,12 +188,11 @@ MIXED = {name for name, row in NETWORKS.items() if "mixer" in row.arguments}
 BUILT = [name for name in NETWORKS if name not in MIXED.union(*DEEP.values())]
 # `make test` counts the first of each constructor.
 FIRST = {NETWORKS[name].constructor: name for name in reversed(BUILT) if name != DEEPEST}
-COUNTED = {DEEPEST: [pytest.mark.very_slow]} | {name: [] for name in FIRST.values()}
 
 
 @pytest.mark.one_backend
 @pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=COUNTED.get(one, [pytest.mark.slow])) for one in BUILT]
+    "name", [one if one in FIRST.values() else pytest.param(one, marks=SLOW) for one in BUILT]
 )
 def test_row_counts_the_built_model(name, monkeypatch):
     row = NETWORKS[name]

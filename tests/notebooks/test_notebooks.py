@@ -104,7 +104,7 @@ def test_every_notebook_is_listed_and_tested():
     assert sorted(listed) == sorted(names)
 
 
-@pytest.mark.very_slow
+@pytest.mark.slow
 @pytest.mark.one_backend
 @pytest.mark.parametrize("name", CASES)
 def test_runs_and_learns(name, tmp_path, monkeypatch):

@@ -6,17 +6,17 @@ import pytest
 
 
 def elsewhere(names, chosen) -> list:
-    """All names on TensorFlow; of other backends the chosen ones, and the rest as very slow."""
+    """All names on TensorFlow; of other backends the chosen ones, and the rest as slow."""
     often = keras.backend.backend() == "tensorflow"
     return [
-        name if often or name in chosen else pytest.param(name, marks=pytest.mark.very_slow)
+        name if often or name in chosen else pytest.param(name, marks=pytest.mark.slow)
         for name in names
     ]
 
 
 def slow_elsewhere(test):
-    """A test of `make test-slow` on other backends than TensorFlow, where it takes long."""
-    return test if keras.backend.backend() == "tensorflow" else pytest.mark.very_slow(test)
+    """Marks a test as slow on other backends than TensorFlow."""
+    return test if keras.backend.backend() == "tensorflow" else pytest.mark.slow(test)
 
 
 def of_unknown_sizes(function, *arrays) -> np.ndarray:

@@ -31,7 +31,7 @@ _TORCH = Need("make test-torch", (".venv-torch",))
 NEEDS = {
     "chromium": Need("apt-get install chromium"),
     "make": Need("apt-get install make"),
-    "flock": Need("it is a part of Linux"),
+    **dict.fromkeys(("flock", "/proc"), Need("it is a part of Linux")),
     ".venv-tpu/bin/python": Need("make .venv-tpu/installed", (".venv-benchmark",)),
     "build/docs/_static/draw.js": Need("make docs", (".venv-docs",)),
     "PIL": Need("pip install '.[train]'"),

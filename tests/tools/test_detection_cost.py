@@ -17,7 +17,7 @@ def conv(size, inputs, outputs):
     return size * size * inputs * outputs
 
 
-@pytest.mark.very_slow
+@pytest.mark.slow
 def test_heads_by_hand():
     parts = cost.count("mobilenet_v2", SIZE, IDS)
     sides = {level: SIZE // 2**level for level in range(2, 7)}
@@ -83,13 +83,13 @@ def test_masks_that_the_data_lack(monkeypatch):
         cost.main(["mobilenet_v2", "--dir", "boxes", "--masks", "true"])
 
 
-@pytest.mark.very_slow
+@pytest.mark.slow
 def test_without_masks():
     parts = cost.count("mobilenet_v2", SIZE, IDS, masks=False)
     assert parts.keys() == {"backbone", "pyramid", "proposals", "boxes"}
 
 
-@pytest.mark.very_slow
+@pytest.mark.slow
 def test_step_on_shards(sharded, capsys):
     cost.main(["mobilenet_v2", "--image_size", "64", "--dir", str(sharded), "--batch_size", "1"])
     head, _, row = capsys.readouterr().out.splitlines()[1:]

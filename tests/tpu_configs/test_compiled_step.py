@@ -28,10 +28,7 @@ CLASSIFIERS = {
     "frozen": ("lambda_resnet26t_fine_tune", None),
 }
 DETECTORS = {"detection": "lambda_resnet14_shapes"}
-CASES = [
-    pytest.param(*case, id=kind, marks=pytest.mark.very_slow if "shipped" in kind else ())
-    for kind, case in CLASSIFIERS.items()
-]
+CASES = [pytest.param(*case, id=kind) for kind, case in CLASSIFIERS.items()]
 pytestmark = [pytest.mark.slow, pytest.mark.one_backend]
 
 

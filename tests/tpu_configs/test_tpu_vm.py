@@ -357,7 +357,7 @@ REAL = (
 
 
 @pytest.mark.needs("flock")
-@pytest.mark.very_slow
+@pytest.mark.slow
 def test_preempted_run_resumes_from_its_bucket(cloud):
     """`zoo.train` itself, on two machines of which the first is lost while it saves."""
 

@@ -220,7 +220,7 @@ except Exception as error:
 """
 
 
-@pytest.mark.very_slow
+@pytest.mark.slow
 def test_imagenet_in_a_new_process(served, tmp_path):
     """The settings of users: HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE; and all of the network."""
     from safetensors.numpy import save

@@ -169,7 +169,7 @@ def test_mobilenet_of_other_classes_or_channels(mobilenet):
     np.testing.assert_allclose(np.sum(kernel, 2), np.array(grey)[:, :, 0], rtol=1e-6)
 
 
-@pytest.mark.very_slow
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("depth", "blocks", "constructor", "size"),
     [

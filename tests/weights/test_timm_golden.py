@@ -12,19 +12,12 @@ from zoo.registry import create_model
 GOLDEN = json.loads(timm_parity.GOLDEN.read_text(encoding="utf-8"))
 
 
-LARGE = ("lambda_resnet50ts", "lambda_resnet26rpt_256", "halonet26t", "halonet50ts")
 OF_OTHERS = {"resnet_rs50": SCHEMES[1], "resnet50_pytorch": SCHEMES[-1]}
 
 
 @pytest.mark.slow
 @pytest.mark.one_backend
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.very_slow) if name in LARGE else name
-        for name in timm_parity.SIZES
-    ],
-)
+@pytest.mark.parametrize("name", timm_parity.SIZES)
 def test_outputs_are_those_of_timm(name):
     model = create_model(name)
     scheme = OF_OTHERS.get(name, SCHEMES[0])

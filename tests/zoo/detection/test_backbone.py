@@ -149,7 +149,7 @@ def test_what_is_no_backbone_is_refused(arguments, message):
         backbone(**arguments)
 
 
-@pytest.mark.very_slow
+@pytest.mark.slow
 def test_two_devices_are_one():
     """In a process of its own: two strategies of several devices do not live in one."""
     script = Path(__file__).with_name("two_devices.py")

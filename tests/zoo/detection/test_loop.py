@@ -25,7 +25,7 @@ from zoo.predict import __main__ as predict
 from zoo.train.detection import train
 
 PARTS = ("train", "val")
-pytestmark = [pytest.mark.very_slow, pytest.mark.xdist_group("detector")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("detector")]
 
 
 @pytest.fixture(scope="module")

@@ -77,18 +77,11 @@ NETWORKS = {
     "mobile": ("lambda_mobilenet_v2", {}),
     **{name: ("lambda_resnet14", {"mixer": name}) for name in ("global", "halo", "axial", "favor")},
 }
-SLOW = {("global", "onnx"), ("halo", "litert"), ("lambda", "openvino")}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("network", "form"),
-    [
-        pytest.param(network, form, marks=[] if (network, form) in SLOW else pytest.mark.very_slow)
-        for network in NETWORKS
-        for form in FORMATS
-    ],
-)
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("network", NETWORKS)
 def test_networks_of_every_kind(network, form, tmp_path):
     name, arguments = NETWORKS[network]
     servable = small_servable(name, **arguments)

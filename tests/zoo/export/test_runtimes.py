@@ -50,7 +50,7 @@ def test_modules_that_cannot_be_imported(tmp_path, name, module, is_there):
     assert (f"import of {module} halted" in process.stderr) != is_there
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs prctl and /proc")
+@pytest.mark.needs("/proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_export_leaves_no_process(tmp_path, number):
     form = tmp_path / "form.py"

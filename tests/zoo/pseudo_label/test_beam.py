@@ -54,7 +54,7 @@ def test_unknown_option_of_beam_is_refused(arguments, tmp_path, monkeypatch, cap
     assert not (tmp_path / "labels").exists()
 
 
-@pytest.mark.very_slow
+@pytest.mark.slow
 def test_two_processes_that_are_killed_do_the_rest(arguments, tmp_path):
     main(["label", *arguments, "--range_size", "1"])
     expected = contents(tmp_path / "labels")

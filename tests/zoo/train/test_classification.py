@@ -546,7 +546,7 @@ def test_early_stopping_keeps_the_best_weights(tmp_path, monkeypatch):
     assert accuracy == pytest.approx(max(accuracies), abs=1e-6)
 
 
-@pytest.mark.very_slow
+@pytest.mark.slow
 def test_run_in_a_bucket(bucket, tmp_path, monkeypatch, capsys):
     """Interrupted, it resumes; commands read the finished run where it is."""
     run, config = tmp_path / "run", TrainConfig(output_dir=f"{bucket}/runs/quick", **QUICK)

@@ -136,7 +136,7 @@ KILLS = [
 ]
 
 
-@pytest.mark.very_slow
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_killed_run_gives_the_same_weights(server, starter, tmp_path):
     code, output = starter.run(TFDS, "gs://bucket/whole")
@@ -181,7 +181,7 @@ def variables(server, run: str, step: int, folder: Path) -> dict[str, np.ndarray
     }
 
 
-@pytest.mark.very_slow
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_killed_detector_gives_the_same_weights(server, serial, sharded, tmp_path):  # noqa: F811
     """A detector draws other flips after it has resumed: so does the run that it must equal."""
@@ -261,7 +261,7 @@ DENIED = {
 }
 
 
-@pytest.mark.very_slow
+@pytest.mark.slow
 def test_no_permission_ends_with_a_line_that_names_the_object(server, starter):
     wrong = {}
     for place, named in DENIED.items():
@@ -284,7 +284,7 @@ def test_damaged_records_are_named(server, starter):
     assert "gs://bucket/records/train-2 is damaged" in output.splitlines()[-1]
 
 
-@pytest.mark.very_slow
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_two_hosts_share_a_run_folder(server, tmp_path):
     """One is lost in the middle of a checkpoint; the weights are those of an undisturbed run."""

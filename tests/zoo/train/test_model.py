@@ -173,7 +173,7 @@ def one_by_one(request, tmp_path_factory) -> tuple[str, dict[str, np.ndarray]]:
     return request.param, run(folder, "one_device", 1, request.param)
 
 
-@pytest.mark.very_slow
+@pytest.mark.slow
 @pytest.mark.timeout(1200)  # processes that compile beside other tests
 @pytest.mark.parametrize("kind", ["mirrored", "multi_worker"])
 def test_devices_and_workers_give_the_weights_of_one_device(kind, one_by_one, tmp_path):
@@ -243,7 +243,7 @@ def test_step_of_distillation_on_two_devices_is_that_of_one():
 ROUNDING = {"mixed_bfloat16": 2**-8, "mixed_float16": 2**-11}
 
 
-@pytest.mark.very_slow
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("policy", ROUNDING)
 def test_devices_give_the_weights_of_one_device_but_for_rounding(policy, tmp_path):
@@ -285,7 +285,7 @@ def fit(model, **options):
 
 @pytest.mark.parametrize(
     "steps_per_execution",
-    [3, *(pytest.param(steps, marks=pytest.mark.very_slow) for steps in (1, 7))],
+    [3, *(pytest.param(steps, marks=pytest.mark.slow) for steps in (1, 7))],
 )
 def test_epoch_has_its_steps(steps_per_execution):
     model, seen = fitted(steps_per_execution), []

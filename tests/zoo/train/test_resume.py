@@ -185,7 +185,7 @@ for key, value in {"paper": PAPER, "modern": MODERN}.items():
     )
 
 
-@pytest.mark.very_slow  # test_classification.py has a run that is told to stop
+@pytest.mark.slow  # test_classification.py has a quick one, of a run that is told to stop
 @pytest.mark.parametrize("kind", ENDS)
 def test_killed_run_gives_the_same_weights(tmp_path, kind):
     whole, folder = tmp_path / "whole", tmp_path / "run"
@@ -212,7 +212,7 @@ MIRRORED = f"{SHORT} --data.augment false --optimizer.learning_rate 0.004 --stra
 MIRRORED += " --training.checkpoint_steps 4"
 
 
-@pytest.mark.very_slow
+@pytest.mark.slow
 def test_run_goes_on_with_another_number_of_devices(tmp_path):
     whole, folder, command = tmp_path / "whole", tmp_path / "stopped", MIRRORED
     if keras.backend.backend() == "tensorflow":
@@ -252,7 +252,7 @@ def finished(processes) -> tuple[list[int], list[str]]:
     return [process.returncode for process in processes], outputs
 
 
-@pytest.mark.very_slow
+@pytest.mark.slow
 def test_run_of_two_workers_that_loses_one_goes_on(tmp_path):
     whole, folder = tmp_path / "whole", tmp_path / "lost"
     assert finished(start_workers(whole))[0] == [0, 0]
