@@ -20,13 +20,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BUILT = {name: service for name, service in COMPOSE["services"].items() if "build" in service}
 
 
-def test_workflow_runs_targets_of_the_makefile():
-    targets = JOBS["make"]["strategy"]["matrix"]["target"]
-    assert {"test", "test-all", "docs"} == {*targets}
-    makefile = (ROOT / "Makefile").read_text()
-    assert [name for name in targets if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
-
-
 def test_tags_are_published_after_all_other_jobs():
     assert {*JOBS["publish"]["needs"]} == JOBS.keys() - {"publish"}
     assert JOBS["publish"]["if"] == "github.ref_type == 'tag'"
