@@ -22,6 +22,7 @@ from lambda_keras.layers.arguments import check, check_built
 from lambda_keras.models.specs import class_count, find_published, is_published_name
 from lambda_keras.weights import hub
 from lambda_keras.weights.fit import (
+    ADVICE,
     CLASSIFIER,
     assign,
     has_classifier,
@@ -189,8 +190,7 @@ def find_weights(
     try:
         if is_published_name(weights):
             published = find_published(architecture, str(weights))
-            others = "include_top=False or adapt_weights=True (all but the classifier)"
-            expected = f"classes={class_count(weights)}, {others} with weights={weights!r}"
+            expected = f"classes={class_count(weights)}{ADVICE[1]} with weights={weights!r}"
             check(classes in (None, class_count(weights)), expected, classes=classes)
             if published.is_packaged:
                 path = Path(str(files(published.repository) / published.filename))

@@ -11,6 +11,11 @@ import numpy as np
 CLASSIFIER = "predictions"
 # NumPy knows bfloat16 through ml_dtypes, which Keras depends on.
 PRECISIONS = ("float64", "float32", "float16", "bfloat16")
+# To the callers of constructors, in errors; commands leave it out.
+ADVICE = (
+    ": adapt_weights=True takes all but the classifier, and adapts the first convolution",
+    ", include_top=False or adapt_weights=True (all but the classifier)",
+)
 
 
 @dataclass(frozen=True)
@@ -57,8 +62,7 @@ def check_fit(
         others = f" and {len(differences) - 3} more {kind}s" if len(differences) > 3 else ""
         raise ValueError(
             f"the weights in {source!r} do not fit the model {model.name!r} (another network, "
-            "scope, or number of classes or channels: adapt_weights=True takes all but the "
-            "classifier, and adapts the first convolution): "
+            f"scope, or number of classes or channels{ADVICE[0]}): "
             f"{'; '.join(differences[:3])}{others}"
         )
 

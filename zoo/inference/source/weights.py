@@ -1,6 +1,7 @@
 """Networks of the zoo by their names, with weights."""
 
 import reprlib
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -11,9 +12,11 @@ from lambda_keras.applications import preprocessing_of
 from lambda_keras.applications.preprocessing import classes_of
 from lambda_keras.weights import find_published, is_published_name
 from lambda_keras.weights.files import find_weights
+from lambda_keras.weights.fit import ADVICE
 from lambda_keras.weights.hub import PREFIX, sha256
 from zoo.config import DataConfig
 from zoo.data.load import ImageData
+from zoo.data.sources.image_folder import name_warnings
 from zoo.errors import printable, some
 from zoo.inference.classifier import Classifier
 from zoo.inference.source.base import LICENSE, ClassifierSource, check_size, load_images
@@ -43,7 +46,10 @@ class Weights(ClassifierSource):
             model = create_model(self.model, weights=self.weights, **arguments)
         except ValueError as error:
             of = " of ImageNet (--labels names others)" if self.class_names is None else ""
-            raise ValueError(f"with {len(labels)} classes{of}: {error}") from None
+            reason = str(error)
+            for advice in ADVICE:  # to callers of the constructor
+                reason = reason.replace(advice, "")
+            raise ValueError(f"with {len(labels)} classes{of}: {reason}") from None
         view = preprocessing_of(self.model, size, self.weights)
         return Classifier(self.model, model, view, labels)
 
@@ -74,7 +80,22 @@ class Weights(ClassifierSource):
 
     def load_with_images(self, data: DataConfig) -> tuple[Classifier, ImageData]:
         images = load_images(data, preprocessing_of(self.model, self._size(), self.weights))
-        return self.for_data(images.class_names, self._size()).load(), images
+        source = self.for_data(images.class_names, self._size())
+        try:
+            classifier = source.load()
+        except ValueError as error:
+            # A file has no names: its outputs may be all classes of ImageNet.
+            ids = [number for number, _ in classes_of()]
+            if not set(source.class_names or ()) < set(ids):
+                raise
+            try:
+                return replace(source, class_names=ids).load(), images
+            except ValueError:
+                raise error from None
+        if source.class_names == images.class_names:
+            for line in name_warnings(images.class_names):
+                print(f"warning: {line}", file=sys.stderr)
+        return classifier, images
 
     def _size(self) -> int:
         size = find_model(self.model).size_for(self.weights)
@@ -88,13 +109,14 @@ def _published_names(
     for every in (*given, *zip(*classes_of(weights), strict=True)):  # ids, then words
         if set(names) <= set(every):
             return every
-    if list(names) != [str(number) for number in range(len(every))]:
-        others = some(map(printable, sorted({*names} - {*every})))
-        raise ValueError(
-            f"data: expected classes of {weights!r}, by their names ({', '.join(every[:3])}, ...) "
-            f"or all by their numbers. Received: {others}"
-        )
-    return names
+    numbers = [str(number) for number in range(len(every))]
+    if set(names) == set(numbers):  # in any order, as folders are sorted as text
+        return numbers
+    others = some(map(printable, sorted({*names} - {*every})))
+    raise ValueError(
+        f"data: expected classes of {weights!r}, by their names ({', '.join(every[:3])}, ...) "
+        f"or all by their numbers. Received: {others}"
+    )
 
 
 def _checked_names(class_names: Any) -> list[str]:

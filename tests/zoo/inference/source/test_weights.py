@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lambda_keras.applications import preprocess_input
+from lambda_keras.applications import LambdaResNet14, preprocess_input
+from lambda_keras.applications.preprocessing import imagenet_classes
 from lambda_keras.models.specs import CLASS_NAMES
 from zoo.config import DataConfig
 from zoo.inference.source.weights import Weights
@@ -40,7 +41,8 @@ def test_names_of_outputs():
     for known in (sorted(names), names[3:5]):
         assert SOURCE.for_data(known, 28).class_names == names
     numbers = [str(number) for number in range(10)]
-    assert SOURCE.for_data(numbers, 28).class_names == numbers
+    for known in (numbers, numbers[::-1]):  # folders are sorted as text
+        assert SOURCE.for_data(known, 28).class_names == numbers
     for others in (["T-shirt-top", *names[1:]], ["0", "1"]):
         with pytest.raises(
             ValueError, match=r"expected classes of 'fashion_mnist', .*: (T-|0, 1$)"
@@ -63,3 +65,50 @@ def test_folder_of_some_of_the_classes(tmp_path):
     right = [name == images.class_names[one] for name, one in zip(names, labels, strict=True)]
     assert len(right) >= 4
     assert np.mean(right) > 0.7
+
+
+def write_folders(folder, names):
+    for name in names:
+        (folder / name).mkdir()
+        for number, path in enumerate(sorted(FIXTURES.glob("*.png"))[:2]):
+            shutil.copy(path, folder / name / f"{number}.png")
+    return DataConfig(source="image_folder", dir=str(folder), test_fraction=0.5)
+
+
+def outputs_of_a_file(monkeypatch, count):
+    """A file of weights with so many outputs, which has no names."""
+
+    def load(self):
+        if len(self.class_names) != count:
+            raise ValueError(f"with {len(self.class_names)} classes")
+        return self.class_names
+
+    monkeypatch.setattr(Weights, "load", load)
+    return Weights("lambda_resnet14", "file.weights.h5", image_size=28)
+
+
+def test_folders_of_numbers_and_weights_from_a_file(tmp_path, monkeypatch, capsys):
+    data = write_folders(tmp_path, map(str, range(12)))
+    outputs_of_a_file(monkeypatch, 12).load_with_images(data)
+    line = "warning: classes are sorted as text: output 2 is class '10', not '2'\n"
+    assert line in capsys.readouterr().err
+
+
+def test_wordnet_folders_and_weights_of_all_of_imagenet_from_a_file(tmp_path, monkeypatch, capsys):
+    ids = [number for number, _ in imagenet_classes()]
+    data = write_folders(tmp_path, [ids[7], ids[3]])
+    found, images = outputs_of_a_file(monkeypatch, 1000).load_with_images(data)
+    assert (found, images.class_names) == (ids, (ids[3], ids[7]))
+    assert outputs_of_a_file(monkeypatch, 2).load_with_images(data)[0] == (ids[3], ids[7])
+    with pytest.raises(ValueError, match="with 2 classes"):
+        outputs_of_a_file(monkeypatch, 3).load_with_images(data)
+    assert "sorted" not in capsys.readouterr().err
+
+
+def test_advice_to_callers_of_constructors_is_left_out(tmp_path):
+    file = tmp_path / "small.weights.h5"
+    LambdaResNet14(classes=3, filters=4).save_weights(file)
+    source = Weights("lambda_resnet14", str(file), ["a", "b"], 32, {"filters": 4})
+    with pytest.raises(ValueError, match=r"^with 2 classes: .* or channels\): ") as caught:
+        source.load()
+    assert "adapt_weights" not in str(caught.value)
