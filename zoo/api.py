@@ -199,7 +199,9 @@ def load_data(image_size: int, **settings: Any) -> "ImageData":
     Returns:
         A `zoo.data.load.ImageData` with `train`, `test` and `class_names`. The first two have
         `count`; `sample(limit)`, the first images in [0, 255] and their labels; and
-        `batches(batch_size, classes)`, preprocessed, for `model.fit`.
+        `batches(batch_size, classes)`, preprocessed, for `model.fit` and `evaluate`. Training
+        batches never end, since every epoch has another order and other augmentation: pass
+        `steps_per_epoch=data.train.steps_per_epoch(batch_size)` to `model.fit`.
 
     Raises:
         ValueError: If a setting is wrong, or the images are missing or unreadable.
@@ -210,6 +212,15 @@ def load_data(image_size: int, **settings: Any) -> "ImageData":
     >>> images, labels = data.test.sample(5)
     >>> images.shape, data.test.count
     ((5, 32, 32, 3), 360)
+    >>> import keras
+    >>> model = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(10, "softmax")])
+    >>> model.compile("sgd", "categorical_crossentropy")
+    >>> history = model.fit(
+    ...     data.train.batches(256, 10),
+    ...     steps_per_epoch=data.train.steps_per_epoch(256),
+    ...     epochs=2,
+    ...     verbose=0,
+    ... )
     """
     config = TrainConfig.from_values({"model": {"image_size": image_size}, "data": settings})
     use_default_backend(BACKENDS[:2])

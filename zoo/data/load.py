@@ -117,6 +117,7 @@ class TrainingImages(Images):
     ) -> tf.data.Dataset:
         """Creates the dataset for `model.fit`: endless preprocessed batches with labels.
 
+        `fit` needs `steps_per_epoch=train.steps_per_epoch(batch_size)`, or its epochs never end.
         Labels are probabilities of the classes: one-hot, unless images are mixed, or there are
         pseudo-labeled ones, which come in addition to `batch_size`. A batch is of all hosts, of
         which each reads its part, divided into `parts` micro-batches.

@@ -292,8 +292,8 @@ def _find_splits(folder: Path, notes: Notes) -> dict[str, Path]:
     if len(flat) == len(found):
         if len(roles) > 1:
             raise ValueError(
-                f"data.dir: expected folders of classes in {names} of {folder}. Received: none; if "
-                "these are classes, rename them"
+                f"data.dir: expected folders of classes in {names} of {folder}. Received: "
+                f"none{_by_table(folder)}; if these are classes, rename them"
             )
         note(notes, TAKEN, *found)
         return {}
@@ -324,6 +324,15 @@ def _note_files(folder: Path, notes: Notes) -> None:
             note(notes, BESIDE, path)
 
 
+def _by_table(folder: Path) -> str:
+    """Returns how to make folders of classes, if there is a table, as Kaggle's `train.csv`."""
+    tables = [*sorted(folder.glob("*.csv")), *sorted(folder.parent.glob("*.csv"))]
+    if not tables:
+        return ""
+    sort = 'the lines of "Classes in a table" in docs/training.md sort files into folders'
+    return f"; classes are folders, and no table is read ({printable(tables[0].name)}): {sort}"
+
+
 def _class_names(folder: Path, notes: Notes) -> tuple[str, ...]:
     _note_files(folder, notes)
     for path in folder.iterdir():
@@ -336,7 +345,7 @@ def _class_names(folder: Path, notes: Notes) -> tuple[str, ...]:
     if len(names) < 2:
         raise ValueError(
             f"data.dir: expected one sub-folder for each of two or more classes in {folder}. "
-            f"Received: {names}"
+            f"Received: {names}{_by_table(folder)}"
         )
     for name in names:
         if re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", name):

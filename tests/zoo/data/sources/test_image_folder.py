@@ -90,6 +90,24 @@ def test_folders_of_splits_that_are_refused(names, tree):
         list_folder(tree(names), 0.2, 0)
 
 
+def test_flat_folders_next_to_a_table(tree, tmp_path, monkeypatch):
+    """As of Kaggle: errors name the lines of the docs that make folders of classes."""
+    folder = tree("train_images=flat test_images=flat")
+    rows = [f"{i}.png,{label}" for i, label in enumerate(["cat", "dog"] * 4)]
+    (folder / "train.csv").write_text("\n".join(["image_id,label", *rows]))
+    hint = r"classes are folders, and no table is read \(train\.csv\): the lines of .Classes"
+    for place in (folder, folder / "train_images"):
+        with pytest.raises(ValueError, match=hint) as caught:
+            list_folder(place, 0.2, 0)
+        assert str(caught.value).count("\n") == 0
+    page = (Path(__file__).parents[4] / "docs" / "training.md").read_text("utf-8")
+    block = re.search(r"### Classes in a table\n.*?```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(folder)
+    exec(compile(block[1], "docs", "exec"), {})
+    train, test, classes = list_folder("images", 0.25, 0)
+    assert (len(train), len(test), classes) == (6, 2, ("cat", "dog"))
+
+
 NOTES = {
     "train=flat bus=flat": (("bus", "train"), "1 folders taken for classes in spite of their"),
     "train val test=flat": (("cat", "dog"), "1 folders of splits left out, which have images but"),
