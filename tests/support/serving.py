@@ -12,10 +12,10 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-import uvicorn
 from PIL import Image
 
 from zoo.serve.app import Model
+from zoo.serve.connections import server
 
 ROOT = Path(__file__).parents[2]
 COLOURS = {"rot": (220, 20, 20), "grün": (20, 220, 20), "blau": (20, 20, 220)}
@@ -76,10 +76,10 @@ def b64(content: bytes) -> dict[str, str]:
 
 
 @contextmanager
-def command(*arguments: str) -> Iterator[tuple[subprocess.Popen, str]]:
+def command(*arguments: str, **options) -> Iterator[tuple[subprocess.Popen, str]]:
     """Runs `python -m zoo.serve` on a free port; yields the process and its address."""
     line = [sys.executable, "-m", "zoo.serve", *arguments, "--port", "0"]
-    with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, text=True, **options) as process:
         try:
             yield process, re.search(r"http://[^/]+", process.stdout.readline())[0]
         finally:
@@ -90,12 +90,11 @@ def command(*arguments: str) -> Iterator[tuple[subprocess.Popen, str]]:
 def serving(model: Model) -> Iterator[str]:
     """Serves a model on a free port of 127.0.0.1, the address of which it yields."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(model.app(), ws="none", log_config=None)
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        here = server(model)
+        thread = threading.Thread(target=here.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
-            server.should_exit = True
+            here.should_exit = True
             thread.join()

@@ -11,6 +11,9 @@ from zoo.errors import needs_extra, printable, some
 from zoo.files import is_litter, why_pointer
 
 JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # their first bytes
+# Markers of JPEG that height and width follow.
+FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+UNKNOWN_PIXELS = 5 * 10**7  # of JPEG files with other bytes between their segments
 CONVERTED = ("BMP", "GIF", "TIFF", "WEBP")  # formats that Pillow converts to PNG
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 BITS_PER_SAMPLE, SAMPLE_FORMAT = 258, 339  # tags of TIFF
@@ -75,6 +78,32 @@ def to_jpeg_or_png(content: bytes) -> bytes:
         raise
     except Exception as error:  # Pillow's decoders raise many kinds
         raise ValueError(str(error)) from None
+
+
+def announced_pixels(content: bytes) -> int:
+    """Returns the pixels of an image file by its header; 0 for others, and where it is cut off."""
+    if content.startswith(PNG):
+        return int.from_bytes(content[16:20]) * int.from_bytes(content[20:24])
+    if content.startswith((b"GIF8", b"BM")):
+        begin, size = (6, 2) if content.startswith(b"G") else (18, 4)
+        width, height = (content[at : at + size] for at in (begin, begin + size))
+        return int.from_bytes(width, "little") * int.from_bytes(height, "little")
+    return _jpeg_pixels(content) if content.startswith(JPEG) else 0
+
+
+def _jpeg_pixels(content: bytes) -> int:
+    begin = 2
+    for _ in range(1000):  # segments of metadata
+        head = content[begin : begin + 9]
+        if len(head) < 9:
+            return 0
+        if head[0] != 0xFF:
+            break
+        if head[1] in FRAMES:
+            return int.from_bytes(head[5:7]) * int.from_bytes(head[7:9])
+        # Bytes 0xff may fill the space before a marker.
+        begin += 1 if head[1] == 0xFF else 2 + int.from_bytes(head[2:4])
+    return UNKNOWN_PIXELS  # decoders search for the frame
 
 
 # Notes on what was found, by kind.

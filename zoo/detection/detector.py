@@ -24,6 +24,7 @@ from zoo.detection.experiment import Task, create_experiment, infer, precision, 
 from zoo.detection.shards import Labels, check_shape
 from zoo.errors import first_wrong, needs_extra
 from zoo.inference.images import Image, read_pixels, several
+from zoo.inference.predictions import check_outputs
 from zoo.inference.source import published
 from zoo.inference.source.base import LICENSE, Source, fixed_size, measured_at
 from zoo.model_card import LABELS, versions
@@ -185,7 +186,9 @@ class Detector:
             `detection_masks`, and `image_info` (count, 4, 2), of which row 2 is the scale.
         """
         outputs = self._infer(tf.constant(images))
-        return {name: value.numpy() for name, value in outputs.items()}
+        arrays = {name: value.numpy() for name, value in outputs.items()}
+        check_outputs(self.name, arrays)
+        return arrays
 
     def detect_shards(self, files: str, batch_size: int) -> Iterator[list[Json]]:
         """Yields the objects in the images of shards, batch by batch, in the form of `detect`."""
@@ -194,7 +197,10 @@ class Detector:
         data.override({"input_path": files, "global_batch_size": batch_size}, is_strict=True)
         run = tf.function(lambda *inputs: task.validation_step(inputs, self.model))
         for images, labels in task.build_inputs(data):
-            yield task.aggregate_logs(step_outputs=run(images, labels))["found"]
+            found = task.aggregate_logs(step_outputs=run(images, labels))["found"]
+            for key in ("score", "bbox"):
+                check_outputs(self.name, {key: [one[key] for one in found]})
+            yield found
 
     def detect(self, image: np.ndarray, number: int = 0) -> list[Json]:
         """Returns the objects in an image, in COCO's format of results."""

@@ -14,6 +14,7 @@ from zoo.errors import needs_extra, printable
 from zoo.evaluate import calibration as fits
 from zoo.evaluate.classes import Classes, match_classes
 from zoo.inference.classifier import Classifier
+from zoo.inference.predictions import check_outputs
 
 with needs_extra("train"):
     from rich.progress import track
@@ -168,8 +169,9 @@ def _of_classes(targets: np.ndarray, classes: Classes) -> np.ndarray:
 
 def _probabilities(classifier: Classifier, images: np.ndarray) -> np.ndarray:
     outputs = classifier.infer(images).astype("float64")
+    check_outputs(classifier.name, {"probabilities": outputs})
     total = outputs.sum(-1, keepdims=True)
-    if not np.allclose(total, 1, atol=1e-2):  # also refuses NaN
+    if not np.allclose(total, 1, atol=1e-2):
         raise ValueError(
             f"expected probabilities, which sum up to 1. Received: {classifier.name} returns "
             f"outputs with the sum {total.flat[np.argmax(np.abs(total - 1))]:.4g}"

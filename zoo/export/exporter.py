@@ -101,9 +101,11 @@ class Export:
             for name, difference in differences.items():
                 print(f"  {name}: largest difference from Keras {difference:.1e}", flush=True)
             name, difference = max(differences.items(), key=lambda item: item[1])
-            if difference <= self.allowed:
+            if difference <= self.allowed and np.isfinite(difference):
                 return outputs, differences
             different = f"{difference:.1e} in {name}, more than {self.allowed:.0e}"
+            if np.isinf(difference):
+                different = f"outputs of {name}: missing, of other shapes, or not finite"
             print(f"  differs by {different}", flush=True)
         raise ValueError(f"the export differs from Keras by {different}; it was removed")
 

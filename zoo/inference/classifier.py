@@ -15,7 +15,7 @@ from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.layers.arguments import is_positive_integer
 from zoo.data.crops import resize_center
 from zoo.inference.images import Image, read_pixels, several
-from zoo.inference.predictions import ClassScore
+from zoo.inference.predictions import ClassScore, check_outputs
 from zoo.model_card import LABELS, versions
 from zoo.registry import resolve_precision
 
@@ -23,13 +23,15 @@ BATCH_SIZE = 32
 
 
 def predict(model: keras.Model, images: np.ndarray) -> np.ndarray:
-    """Runs a model with Keras itself, nothing folded; outputs are `(count, ...)`.
+    """Runs a model with Keras itself, nothing folded; outputs are `(count, ...)`, and finite.
 
     Images are RGB in [0, 255], of shape `(count, height, width, 3)`.
     """
     # With several devices, `predict_on_batch` would return outputs once per device.
     images = preprocess_input(images)
-    return model.predict(images, BATCH_SIZE, verbose=0)  # pyright: ignore[reportArgumentType]
+    outputs: Any = model.predict(images, BATCH_SIZE, verbose=0)  # pyright: ignore[reportArgumentType]
+    check_outputs(model.name, outputs if isinstance(outputs, dict) else {"outputs": outputs})
+    return outputs
 
 
 def with_constants(
@@ -112,8 +114,7 @@ class Classifier:
         for begin in range(0, len(every), BATCH_SIZE):
             views = [self.view(image) for image in every[begin : begin + BATCH_SIZE]]
             probabilities = self.infer(preprocess_input(np.stack(views))).astype("float64")
-            if not np.isfinite(probabilities).all():
-                raise ValueError(f"{self.name} returns probabilities that are not finite numbers")
+            check_outputs(self.name, {"probabilities": probabilities})
             for row in probabilities.tolist():
                 order = sorted(range(len(row)), key=row.__getitem__, reverse=True)[:top]
                 scores.append([ClassScore(i, self.class_names[i], row[i]) for i in order])

@@ -15,6 +15,7 @@ from lambda_keras.layers.base import project
 from lambda_keras.layers.lambda_layer import Group
 from lambda_keras.layers.positions import Pairs
 from zoo.errors import unknown
+from zoo.inference.predictions import check_outputs
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ def lambda_maps(
         return _derivatives(outputs, tf.zeros(shape, queries.dtype)).reshape(-1, *grid)
 
     maps = {kind: np.concatenate(found) for kind, found in _by_kind(groups, weights).items()}
+    check_outputs(name, maps)
     return LambdaMaps(maps.get("content"), maps.get("position"))
 
 
@@ -94,6 +96,7 @@ def lambdas(model: keras.Model, name: str, image: np.ndarray, row: int, column: 
         each = tf.tile(each[None, None], (1, grid[0] * grid[1], 1, 1))
         rows = layer.apply_lambdas(group._replace(queries=each), Pairs(grid, grid))
         found.append(tf.cast(rows[0, place], "float32").numpy())
+    check_outputs(name, {"lambdas": found})
     return np.stack(found)
 
 
@@ -122,7 +125,9 @@ def attention_maps(
         return tf.tile(tf.reshape(heads, (layer.num_heads, channels)), (1, layer.groups))
 
     shape = (1, grid[0] * grid[1], layer.num_heads, 1)
-    return _derivatives(outputs, tf.zeros(shape, queries.dtype)).reshape(-1, *grid)
+    maps = _derivatives(outputs, tf.zeros(shape, queries.dtype)).reshape(-1, *grid)
+    check_outputs(name, {"attention maps": maps})
+    return maps
 
 
 class _AllMaps(keras.layers.Layer):

@@ -1,14 +1,29 @@
 """Predictions for images, printed with bars or written as JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from zoo import files
 from zoo.cli.settings import Settings
 from zoo.errors import printable
 
 BAR = 30  # characters of the bar at probability 1
+
+
+def check_outputs(source: str, outputs: Mapping[str, Any]) -> None:
+    """Refuses named outputs with NaN or infinities; None, text and integers have none."""
+    import numpy as np
+
+    for name, values in outputs.items():
+        array = np.asarray(values)
+        if array.dtype.kind in "OSUbiu":
+            continue
+        finite = np.isfinite(array)
+        if not finite.all():
+            raise ValueError(
+                f"expected finite outputs of {source}. Received: {array[~finite].flat[0]} in {name}"
+            )
 
 
 class ClassScore(NamedTuple):

@@ -1,7 +1,13 @@
 """HTTP application with the paths of TensorFlow Serving's REST interface."""
 
 import asyncio
+import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +27,8 @@ with needs_extra("serve"):
     from starlette.responses import Response
     from starlette.routing import Route
 
+MAX_BODIES = 8  # bodies of the largest size that are in memory
+
 
 @dataclass
 class Model:
@@ -32,13 +40,15 @@ class Model:
     batch_size: int = 32  # images, at most
     max_bytes: int = 32 * 2**20  # of the body of a request
     max_waiting: int = 1024  # images
-    timeout: float = 60  # seconds until a body has arrived
+    timeout: float = 60  # seconds until a head or a body has arrived, or a response is read
 
     def __post_init__(self) -> None:
         self._signatures = self.runtimes[0].signatures()
         sizes = [s[0] for inputs, _ in self._signatures.values() for _, s in inputs.values()]
         fixed = max(sizes)  # images of every call of the export; -1 for any number
         self._batches = Batches(self.runtimes, fixed if fixed > 0 else self.batch_size)
+        self._held = 0  # bytes of bodies in memory
+        self._parser = _parser()
 
     def app(self) -> Starlette:
         """Creates the ASGI application."""
@@ -62,20 +72,43 @@ class Model:
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         yield
+        await run_in_threadpool(self.close)
+
+    def close(self) -> None:
+        """Waits for the batches that run; requests that wait are refused."""
+        self._parser.shutdown(cancel_futures=True)
         self._batches.close()
 
     async def _predict(self, request: Request) -> Response:
-        body = await self._body(request)  # first: a client that still sends would miss the error
-        self._check(request)
-        parsed = await run_in_threadpool(rest.read_request, body, self._signatures)
+        async with self._body(request) as body:  # first: a client that sends would miss the error
+            self._check(request)
+            parsed = await self._parsed(body, request.headers.get("content-encoding", ""))
         try:
             outputs = await self._outputs(parsed)
         except rest.Refused:
             raise
+        except asyncio.CancelledError:
+            raise rest.Refused("the server is stopping", 503) from None
         except Exception as error:  # runtimes raise many kinds
             raise rest.refusal(error, parsed) from error
         content = await run_in_threadpool(rest.write_response, outputs, parsed.by_row)
         return Response(content, media_type="application/json")
+
+    async def _parsed(self, body: rest.Body, encoding: str) -> rest.Request:
+        """Parses a body, in a process of its own if threads would have to wait for it."""
+        encoding = encoding.strip().lower()
+        content = await run_in_threadpool(rest.decompress, body, encoding, self.max_bytes)
+        limits = (self._signatures, self.max_waiting)
+        if not await run_in_threadpool(rest.is_large, content):
+            return await run_in_threadpool(rest.read_request, content, *limits)
+        parser = self._parser
+        try:
+            parsing = parser.submit(rest.read_request, content, *limits)
+            return await asyncio.wrap_future(parsing)
+        except BrokenProcessPool:  # out of memory, most likely
+            if parser is self._parser:
+                self._parser = _parser()
+            raise rest.Refused("too little memory to read the request", 503) from None
 
     async def _outputs(self, request: rest.Request) -> Arrays:
         """Runs the images of a request, in several batches if there are many."""
@@ -117,23 +150,44 @@ class Model:
             served = f"expected {self.name}, version {self.version}"
             raise rest.Refused(f"Servable not found for request: {which}; {served}", 404)
 
-    async def _body(self, request: Request) -> bytes:
+    @asynccontextmanager
+    async def _body(self, request: Request) -> AsyncIterator[bytearray]:
         """Reads a body to its end, but keeps no more of it than is allowed."""
-        body, size = bytearray(), 0
+        body, size, full = bytearray(), 0, False
         try:
-            async with asyncio.timeout(self.timeout):
-                async for part in request.stream():
-                    size += len(part)
-                    if size <= self.max_bytes:
-                        body += part
-                    else:
-                        body.clear()
-        except TimeoutError:
-            raise rest.Refused(f"no whole body within {self.timeout:g} s", 408) from None
-        if size > self.max_bytes:
-            limit = f"expected a body of at most {self.max_bytes} bytes"
-            raise rest.Refused(f"{limit}. Received: {size}", 413)
-        return bytes(body)
+            try:
+                async with asyncio.timeout(self.timeout):
+                    async for part in request.stream():
+                        size += len(part)
+                        full = full or self._held + len(part) > MAX_BODIES * self.max_bytes
+                        if full or size > self.max_bytes:
+                            self._held -= len(body)
+                            body.clear()
+                        else:
+                            self._held += len(part)
+                            body += part
+            except TimeoutError:
+                raise rest.Refused(f"no whole body within {self.timeout:g} s", 408) from None
+            if size > self.max_bytes:
+                limit = f"expected a body of at most {self.max_bytes} bytes"
+                raise rest.Refused(f"{limit}. Received: {size}", 413)
+            if full:
+                raise rest.Refused("too many large requests at a time", 503)
+            yield body
+        finally:
+            self._held -= len(body)
+
+
+def _parser() -> ProcessPoolExecutor:
+    """Creates a process for large bodies, which starts when it is needed."""
+    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _end_with_server)
+
+
+def _end_with_server() -> None:
+    """Leaves Ctrl-C to the server, and ends with it, even if it is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    server: Any = multiprocessing.parent_process()
+    threading.Thread(target=lambda: (server.join(), os._exit(1)), daemon=True).start()
 
 
 def _json(content: Any, status: int = 200) -> Response:

@@ -5,14 +5,14 @@ import os
 import signal
 import socket
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
 from zoo.backend import cores_if_fewer
 from zoo.cli.settings import Settings
-from zoo.errors import needs_extra, printable
+from zoo.errors import printable
 from zoo.export.formats import SAVED_MODEL
 from zoo.fields import BatchSize, LocalPath
 from zoo.serve.exports import Export, find
@@ -48,14 +48,14 @@ class ServeConfig(Settings):
     max_waiting: int = Field(default=1024, ge=1, le=2**20)
     """Images that wait, at most; further requests are refused with status 503."""
     timeout: float = Field(default=60, gt=0, le=3600)
-    """Seconds within which the whole body of a request has to arrive."""
+    """Seconds within which the head of a request has to arrive, then its body, and the client has
+    to read the response."""
 
 
 def run(config: ServeConfig) -> None:
     """Loads the export, then serves it until it is interrupted."""
-    with needs_extra("serve"):
-        import uvicorn
     from zoo.serve.app import Model
+    from zoo.serve.connections import server
 
     export = find(config.export)
     # SIGTERM, which ends services, acts like Ctrl+C.
@@ -72,15 +72,13 @@ def run(config: ServeConfig) -> None:
             config.max_waiting,
             config.timeout,
         )
-        settings = uvicorn.Config(
-            model.app(), ws="none", log_level="warning", timeout_graceful_shutdown=10
-        )
         listener.listen(128)
         host, port = listener.getsockname()[:2]
         if not ipaddress.ip_address(host).is_loopback:
             print(f"warning: all who can reach {host}:{port} can send requests", file=sys.stderr)
         print(ready(export, model.name, host, port), flush=True)
-        uvicorn.Server(settings).run(sockets=[listener])
+        with closing(model):  # also after a second Ctrl+C, which skips the end of the application
+            server(model).run(sockets=[listener])
     print("stopped", flush=True)
 
 

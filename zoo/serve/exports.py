@@ -12,6 +12,7 @@ import numpy as np
 from zoo.errors import needs_extra, printable, shorten
 from zoo.export.formats import FORMATS, SAVED_MODEL
 from zoo.files import find_pointer
+from zoo.inference.predictions import check_outputs
 
 # An image of one pixel, for warm-up.
 PNG = base64.b64decode(
@@ -51,7 +52,7 @@ class Export:
             for runtime in runtimes:
                 for signature, (inputs, _) in runtime.signatures().items():
                     examples = {name: _example(*spec) for name, spec in inputs.items()}
-                    runtime.run(signature, examples)
+                    check_outputs(signature, runtime.run(signature, examples))
         except ImportError:
             raise
         except Exception as error:  # runtimes raise many kinds

@@ -6,13 +6,20 @@ https://www.tensorflow.org/tfx/serving/api_rest
 import base64
 import re
 import reprlib
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from gzip import GzipFile
+from io import BytesIO
+from itertools import chain
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from zoo.data.image_files import announced_pixels
 from zoo.errors import needs_extra, shorten, unknown
+from zoo.inference.predictions import check_outputs
 
 with needs_extra("serve"):
     import orjson
@@ -20,7 +27,11 @@ with needs_extra("serve"):
 DEFAULT = "serving_default"
 B64 = 'standard base64 of a file in {"b64": "..."}, encoded once, without a prefix like "data:"'
 INVALID_ARGUMENT = 3  # error code of TensorFlow
+FEW = 2**18  # commas and brackets of a body; it is parsed in some milliseconds
+MAX_MEGAPIXELS = 100  # of all image files of a request
+MAX_VALUES = 2**25  # numbers of a response
 
+Body = bytes | bytearray
 Spec = tuple[str, Sequence[int]]  # dtype and shape, -1 for any size
 Signatures = Mapping[str, tuple[Mapping[str, Spec], Mapping[str, Spec]]]  # inputs and outputs
 
@@ -42,47 +53,134 @@ class Request:
     by_row: bool  # instances and predictions, else inputs and outputs
 
 
-def read_request(body: bytes, signatures: Signatures) -> Request:
+def decompress(body: Body, encoding: str, max_bytes: int) -> Body:
+    """Returns the content of a body; raises `Refused` for more than `max_bytes`."""
+    if encoding in ("", "identity"):
+        return body
+    if encoding not in ("gzip", "x-gzip"):
+        raise Refused(f"expected Content-Encoding gzip, or none. Received: {encoding}", 415)
+    try:
+        content = GzipFile(fileobj=BytesIO(body)).read(max_bytes + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise Refused(f"expected gzip, as Content-Encoding says ({error})") from None
+    if len(content) > max_bytes:
+        raise Refused(f"expected at most {max_bytes} bytes in gzip. Received: more", 413)
+    return content
+
+
+def is_large(body: Body) -> bool:
+    """Returns whether parsing a body would keep other requests waiting."""
+    return sum(_elements(body)) > FEW
+
+
+def read_request(body: Body, signatures: Signatures, max_images: int) -> Request:
     """Reads and checks the body of a request; raises `Refused`."""
+    _check_elements(body, signatures, max_images)
     try:
         content = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise Refused(f"expected JSON, which has no NaN and no Infinity ({error})") from None
+        raise Refused(_no_json(bytes(body), error)) from None
     if not isinstance(content, dict) or ("instances" in content) == ("inputs" in content):
         raise Refused("expected a JSON object with either 'instances' or 'inputs'")
     signature = content.get("signature_name") or DEFAULT
     if not isinstance(signature, str) or signature not in signatures:
         raise Refused(f"no such signature_name. {unknown(str(signature), signatures)}")
-    specs, _ = signatures[signature]
+    specs, outputs = signatures[signature]
     by_row = "instances" in content
-    values = _columns(content["instances"]) if by_row else content["inputs"]
+    values = _columns(content["instances"], max_images) if by_row else content["inputs"]
     if not _is_named(values) and len(specs) == 1:
         values = dict.fromkeys(specs, values)
     if not _is_named(values) or values.keys() != specs.keys():
         received = reprlib.repr(sorted(values)) if _is_named(values) else "no names"
         raise Refused(f"expected the inputs {sorted(specs)}. Received: {received}")
-    inputs = {name: _array(name, values[name], *specs[name]) for name in specs}
+    inputs = {name: _array(name, values[name], *specs[name], max_images) for name in specs}
     if len({len(array) for array in inputs.values()} - {0}) != 1:
         raise Refused("expected one or more images, as many in every input")
+    count = len(next(iter(inputs.values())))
+    if (numbers := count * sum(prod(map(abs, shape[1:])) for _, shape in outputs.values())) > (
+        MAX_VALUES
+    ):
+        raise Refused(f"expected outputs of at most {MAX_VALUES} numbers. Received: {numbers}")
+    files = [one for array in inputs.values() if array.dtype == object for one in array]
+    if (pixels := sum(map(announced_pixels, files))) > MAX_MEGAPIXELS * 10**6:
+        raise Refused(
+            f"expected image files of at most {MAX_MEGAPIXELS} megapixels in a request. "
+            f"Received: {pixels / 1e6:.0f}"
+        )
     return Request(signature, inputs, by_row)
 
 
+def _elements(body: Body) -> tuple[int, int]:
+    """Counts commas and opening brackets: values, lists and dictionaries of JSON."""
+    return body.count(b","), body.count(b"[") + body.count(b"{")
+
+
+def _check_elements(body: Body, signatures: Signatures, max_images: int) -> None:
+    """Refuses more elements than the images of any signature have, before they are objects."""
+    commas, brackets = _elements(body)
+    if commas + brackets <= FEW:
+        return
+    for inputs, _ in signatures.values():
+        # Dimensions of any size count as 8.
+        sizes = [[8 if size < 0 else size for size in shape[1:]] for _, shape in inputs.values()]
+        values = sum(map(prod, sizes))
+        lists = sum(prod(one[:axis]) for one in sizes for axis in range(len(one)))
+        any_size = any(size < 0 for _, shape in inputs.values() for size in shape[1:])
+        many = (commas - FEW) > max_images * (values + len(sizes)) and not any_size
+        if not many and (brackets - FEW) * values <= commas * lists:
+            return
+    raise Refused(
+        f"expected at most {max_images} images of a signature. "
+        f"Received: {commas} commas and {brackets} brackets"
+    )
+
+
+def _no_json(body: bytes, error: orjson.JSONDecodeError) -> str:
+    """Describes why a body is no JSON that can be read."""
+    if not body.strip():
+        return "expected a JSON object. Received: an empty body"
+    if body.startswith(b"\x1f\x8b"):
+        return "expected JSON. Received: gzip without the header Content-Encoding: gzip"
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as wrong:
+        received = f"byte {body[wrong.start]:#04x} at position {wrong.start}"
+        return f"expected JSON in UTF-8. Received: {received}"
+    if text[0] == "\ufeff":
+        return "expected JSON in UTF-8 without a byte order mark. Received: one"
+    if found := re.compile(r"-?(NaN|Infinity|inf|nan)").match(text, error.pos):
+        received = f"{found[0]} at position {error.pos}"
+        return f"expected numbers that are finite, as JSON has no others. Received: {received}"
+    return f"expected JSON ({error})"
+
+
 def write_response(outputs: Mapping[str, np.ndarray], by_row: bool) -> bytes:
-    """Writes named outputs as rows of predictions or as columns."""
+    """Writes named outputs as rows of predictions or as columns; raises `Refused`."""
+    try:
+        check_outputs("this model for these inputs", outputs)
+    except ValueError as error:
+        raise Refused(str(error)) from None
     columns: dict[str, Any] = {
         name: np.char.decode(array, "utf-8", "replace").tolist()
         if array.dtype.kind == "S"
         else np.ascontiguousarray(array)
         for name, array in outputs.items()
     }
-    content: Any = columns
-    if len(columns) == 1:
-        (content,) = columns.values()
-    elif by_row:
+    if by_row and len(columns) > 1:
         rows = zip(*columns.values(), strict=True)
-        content = [dict(zip(columns, row, strict=True)) for row in rows]
-    name = "predictions" if by_row else "outputs"
-    return orjson.dumps({name: content}, option=orjson.OPT_SERIALIZE_NUMPY)
+        columns = {"": [dict(zip(columns, row, strict=True)) for row in rows]}
+    written = {name: b"[%b]" % b",".join(map(_dumps, rows)) for name, rows in columns.items()}
+    if len(written) == 1:
+        (content,) = written.values()
+    else:
+        named = (b"%b:%b" % (_dumps(name), rows) for name, rows in written.items())
+        content = b"{%b}" % b",".join(named)
+    return b'{"%b":%b}' % (b"predictions" if by_row else b"outputs", content)
+
+
+def _dumps(content: Any) -> bytes:
+    """Writes one row: a function of Python, between whose calls other threads run."""
+    return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def metadata(name: str, version: str, signatures: Signatures) -> dict[str, Any]:
@@ -126,11 +224,12 @@ def _is_named(value: Any) -> bool:
     return isinstance(value, dict) and value.keys() != {"b64"}
 
 
-def _columns(instances: Any) -> Any:
+def _columns(instances: Any, max_images: int) -> Any:
     """Returns a list for each named input, or the list of values without names."""
     if not isinstance(instances, list) or not instances:
         received = reprlib.repr(instances)
         raise Refused(f"instances: expected a list of one or more. Received: {received}")
+    check_count(len(instances), max_images)
     if not any(map(_is_named, instances)):
         return instances
     if not all(_is_named(row) and row.keys() == instances[0].keys() for row in instances):
@@ -138,7 +237,13 @@ def _columns(instances: Any) -> Any:
     return {name: [row[name] for row in instances] for name in instances[0]}
 
 
-def _array(name: str, values: Any, dtype: str, shape: Sequence[int]) -> np.ndarray:
+def check_count(count: int, max_images: int) -> None:
+    """Refuses requests of more images than may wait."""
+    if count > max_images:
+        raise Refused(f"expected at most {max_images} images at a time. Received: {count}")
+
+
+def _array(name: str, values: Any, dtype: str, shape: Sequence[int], max_images: int) -> np.ndarray:
     """Returns an array of exactly this type; text is no number, and fractions are no integers."""
 
     def refused(received: object) -> Refused:
@@ -147,22 +252,27 @@ def _array(name: str, values: Any, dtype: str, shape: Sequence[int]) -> np.ndarr
 
     if not isinstance(values, list):
         raise refused(reprlib.repr(values))
+    check_count(len(values), max_images)
     is_text, is_float = dtype == "string", dtype.startswith("float")
-    try:
-        # Of objects, because text among numbers would make all of them as long as the text.
-        array = np.array([*map(_file, values)] if is_text else values, object)
-        kinds = set(map(type, array.flat)) - {bytes if is_text else int, *([float] * is_float)}
-        if list in kinds:
-            raise ValueError
-    except ValueError:
-        raise refused("lists of uneven lengths") from None
+    sizes, flat = [], [values]
+    # Level by level, to the first list that does not fit: arrays of ragged lists take minutes.
+    for size in shape:
+        first = flat[0] if flat else []
+        sizes.append(len(first) if size < 0 and isinstance(first, list) else size)
+        for index, row in enumerate(flat):
+            if not isinstance(row, list) or len(row) != sizes[-1]:
+                place = "".join(f"[{i}]" for i in np.unravel_index(index, sizes[:-1]))
+                found = f"a list of {len(row)}" if isinstance(row, list) else type(row).__name__
+                raise refused(f"{found} at {place}" if place else found)
+        flat = list(chain.from_iterable(flat))
+    if is_text:
+        flat = list(map(_file, flat))
+    kinds = set(map(type, flat)) - {bytes if is_text else int, *([float] * is_float)}
     if kinds:
-        raise refused(", ".join(kind.__name__ for kind in kinds))
-    if len(shape) != array.ndim or any(a not in (-1, b) for a, b in zip(shape, array.shape)):  # noqa: B905
-        raise refused(array.shape)
+        raise refused(", ".join(sorted(kind.__name__ for kind in kinds)))
     try:
         with np.errstate(over="raise"):
-            return array if is_text else array.astype(dtype)
+            return np.array(flat, object if is_text else dtype).reshape(sizes)
     except (OverflowError, FloatingPointError):
         raise refused("larger numbers") from None
 

@@ -57,6 +57,15 @@ def test_objects_have_the_ids_of_the_annotations(monkeypatch):
     assert len(detector([image, image])) == 2
 
 
+@pytest.mark.parametrize("name", ["detection_scores", "detection_boxes", "detection_masks"])
+def test_outputs_that_are_not_finite(name):
+    wrong = {**outputs(), name: np.full_like(outputs()[name], np.nan)}
+    tensors = {key: tf.constant(value) for key, value in wrong.items()}
+    detector = SimpleNamespace(name="a", _infer=lambda _: tensors)
+    with pytest.raises(ValueError, match=f"finite outputs of a. Received: nan in {name}"):
+        Detector.predict(detector, np.zeros((1, HEIGHT, WIDTH, 3), "uint8"))
+
+
 def test_boxes_are_those_of_the_image():
     found = to_coco(outputs(), np.array([7]))
     assert json.loads(json.dumps(found)) == found  # plain numbers

@@ -5,6 +5,7 @@ import os
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -117,6 +118,21 @@ def test_the_first_way_whose_outputs_are_equal_is_kept(tmp_path, monkeypatch, ca
     with pytest.raises(ValueError, match=r"from Keras by 1\.0e-04 in features.*; it was removed"):
         none.to(tmp_path / "none")
     assert list((tmp_path / "none").iterdir()) == []
+
+
+def test_outputs_that_are_not_finite_are_never_equal(tmp_path, monkeypatch):
+    """Nor are those of another shape, with int8 either, where every difference is allowed."""
+    expected = {"y": np.zeros((1, 2))}
+    check = exporter.Check({}, partial(exporter.largest_difference, expected))
+    one = replace(an_export()[0], checks={"images": check}, allowed=verify.MAX_DIFFERENCE["int8"])
+    for wrong in ([[0, np.nan]], [[0, -np.inf]], [[0]]):
+        monkeypatch.setattr(exporter, "run", lambda *_, y=wrong: {"images": {"y": np.array(y)}})
+        with pytest.raises(
+            ValueError, match="by outputs of images: missing, of other shapes, or n"
+        ):
+            one.to(tmp_path)
+    monkeypatch.setattr(exporter, "run", lambda *_: {"images": {"y": np.array([[9.0, 0]])}})
+    assert one.to(tmp_path).name == "1"
 
 
 def test_exports_at_the_same_time_are_versions(tmp_path, monkeypatch):

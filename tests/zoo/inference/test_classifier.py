@@ -119,8 +119,17 @@ def test_outputs_that_are_not_finite(china, classifier, monkeypatch):
     """Of one of two images."""
     outputs = np.array([[0.5] * 10, [np.nan] * 10])
     monkeypatch.setattr(Classifier, "infer", lambda *_: outputs)
-    with pytest.raises(ValueError, match=r"lambda_resnet14 returns .* not finite"):
+    with pytest.raises(
+        ValueError, match=r"finite outputs of lambda_resnet14\. Received: nan in probab"
+    ):
         replace(classifier)([china, china], top=1)
+
+
+def test_outputs_of_keras_that_are_not_finite():
+    inputs = keras.Input((2, 2, 3))
+    outputs = {"a": keras.layers.Dense(2)(inputs), "b": keras.layers.Rescaling(1e30)(inputs)}
+    with pytest.raises(ValueError, match=r"finite outputs of two\. Received: inf in b"):
+        predict(keras.Model(inputs, outputs, name="two"), np.full((1, 2, 2, 3), 1e20, "float32"))
 
 
 def test_a_run_knows_its_classes_and_what_its_test_images_went_through(classifier, tmp_path):

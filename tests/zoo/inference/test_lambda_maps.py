@@ -226,3 +226,21 @@ def test_what_is_not_there_is_refused():
     assert lambda_layers(plain) == {}
     with pytest.raises(ValueError, match="expected the name of a layer"):
         lambda_maps(plain, "looking", image, 0, 0)
+
+
+def test_maps_that_are_not_finite():
+    model = network((3, 4))
+    layer = model.get_layer("looking")
+    for weights in layer.weights:
+        weights.assign(ops.full_like(weights, 1e30))
+    for function, kind in ((lambda_maps, "content"), (lambdas, "lambdas")):
+        with pytest.raises(
+            ValueError, match=rf"finite outputs of looking\. Received: .* in {kind}"
+        ):
+            function(model, "looking", images(3, 4, 3), 1, 1)
+    inputs = keras.Input((3, 4, 3))
+    model = keras.Model(inputs, GlobalAttention(4, num_heads=2, name="looking")(inputs))
+    for weights in model.weights:
+        weights.assign(ops.full_like(weights, 1e30))
+    with pytest.raises(ValueError, match=r"finite outputs of looking\. Received: .* in attention"):
+        attention_maps(model, "looking", images(3, 4, 3), 1, 1)

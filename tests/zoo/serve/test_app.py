@@ -1,18 +1,29 @@
 """The server, with a runtime that needs no TensorFlow, and clients that behave badly."""
 
+import gzip
 import json
+import multiprocessing
+import os
+import signal
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
+from pathlib import Path
 
+import numpy as np
 import pytest
 import requests
 from support.serving import COLOURS, Colours, b64, picture, serving
 
+from zoo.serve import app, connections, rest
 from zoo.serve.app import Model
+from zoo.serve.exports import find
+
+EXPORTS = Path(__file__).parents[2] / "fixtures" / "exports"
+HEAD = b"POST /v1/models/colours:predict HTTP/1.1\r\nHost: a\r\nContent-Length: 999\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +74,7 @@ def test_status_and_metadata(url):
         ("GET", "x", 404, "Latest(coloursx)"),
         ("GET", "/nothing", 404, "Malformed request: GET /v1/models/colours/nothing"),
         ("POST", ":classify", 405, "Malformed request: POST /v1/models/colours:classify"),
-        ("POST", ":predict", 400, "expected JSON"),
+        ("POST", ":predict", 400, "expected a JSON object"),
     ],
 )
 def test_refusals(url, method, path, status, message):
@@ -94,12 +105,39 @@ def test_large_requests(url, runtime):
     assert response.json() == {"predictions": [2]}
 
 
+def test_gzip(url):
+    content = json.dumps({"signature_name": "sizes", "instances": ["a" * 999]}).encode()
+    for encoding, status in {"gzip": 200, "GZIP": 200, "br": 415}.items():
+        response = requests.post(
+            f"{url}:predict", gzip.compress(content), headers={"Content-Encoding": encoding}
+        )
+        assert response.status_code == status
+    bomb = gzip.compress(bytes(2**20 + 1))
+    response = requests.post(f"{url}:predict", bomb, headers={"Content-Encoding": "gzip"})
+    assert response.status_code == 413
+
+
+def test_bodies_in_memory_have_a_limit(runtime, monkeypatch):
+    """Of all requests that are being read."""
+    monkeypatch.setattr(app, "MAX_BODIES", 1)
+    model = Model("colours", "10", [runtime], max_bytes=1000)
+    with serving(model) as url:
+        url += "/v1/models/colours"
+        with connected(url) as first:
+            first.sendall(HEAD + bytes(990))
+            while model._held < 990:
+                time.sleep(0.01)
+            refused = post(url, "a", signature="sizes")
+            assert refused.status_code == 503
+            assert refused.json() == {"error": "too many large requests at a time"}
+        while model._held:  # until it is given up
+            time.sleep(0.01)
+        assert post(url, "a", signature="sizes").ok
+
+
 def connected(url: str) -> socket.socket:
     host, _, port = url.split("/")[2].partition(":")
     return socket.create_connection((host, int(port)), 20)
-
-
-HEAD = b"POST /v1/models/colours:predict HTTP/1.1\r\nHost: a\r\nContent-Length: 999\r\n\r\n"
 
 
 def test_clients_that_stall_or_leave(url):
@@ -116,6 +154,144 @@ def test_clients_that_stall_or_leave(url):
             answer += stalled[2].recv(1000) or pytest.fail(answer.decode())
         assert answer.startswith(b"HTTP/1.1 408")
     assert_answers(url)
+
+
+def closed_within(client: socket.socket, seconds: float) -> bool:
+    """Whether the server ends a connection, after what it may send."""
+    client.settimeout(seconds)
+    try:
+        while client.recv(2**16):
+            pass
+    except ConnectionResetError:
+        pass
+    except TimeoutError:
+        return False
+    return True
+
+
+SIZES = json.dumps({"signature_name": "sizes", "instances": ["a"]}).encode()
+WHOLE = HEAD.replace(b"999", str(len(SIZES)).encode()) + SIZES
+
+
+@pytest.mark.parametrize("sent", [b"", HEAD[:20], WHOLE + HEAD[:20], WHOLE * 2 + b"P"])
+def test_a_head_that_does_not_arrive_ends_a_connection(url, sent):
+    """Also that of a second request. The limit of this server is a second."""
+    with connected(url) as client:
+        client.sendall(sent)
+        assert closed_within(client, 10)
+
+
+def test_a_body_that_nobody_reads_ends_a_connection(url):
+    """For a path that there is not, byte by byte."""
+    with connected(url) as client:
+        client.sendall(HEAD.replace(b"models", b"nothing"))
+        client.settimeout(0.05)
+        received = b" "
+        with suppress(ConnectionError):
+            for _ in range(200):
+                client.sendall(b" ")
+                with suppress(TimeoutError):
+                    received = client.recv(1000)
+                if not received:
+                    return
+            pytest.fail("it is still open")
+
+
+def test_a_response_that_is_not_read_ends_a_connection(runtime, monkeypatch):
+    class Wide(Colours):
+        def signatures(self):
+            return {"serving_default": (super().signatures()["sizes"][0], {"p": ("float32", [-1])})}
+
+        def run(self, signature, inputs):
+            return {"p": np.full((len(inputs["image_bytes"]), 10**6), 0.123, "float32")}
+
+    with serving(Model("colours", "1", [Wide()], timeout=0.5)) as url:
+        content = json.dumps({"instances": ["a"] * 8}).encode()
+        with connected(f"{url}/v1") as client:
+            client.sendall(HEAD.replace(b"999", str(len(content)).encode()) + content)
+            time.sleep(2)
+            assert closed_within(client, 10)
+        assert requests.get(f"{url}/v1/models/colours", timeout=20).ok
+
+
+def test_of_too_many_connections_the_one_that_waited_longest_ends(runtime, monkeypatch):
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+    model = Model("colours", "10", [runtime])
+    with serving(model) as url, ExitStack() as opened:
+        url += "/v1/models/colours"
+        busy = opened.enter_context(connected(url))
+        busy.sendall(HEAD + b"{")
+        while not model._held:
+            time.sleep(0.01)
+        waiting = [opened.enter_context(connected(url)) for _ in range(30)]
+        assert_answers(url)
+        assert all(closed_within(client, 10) for client in waiting[:23])
+        assert not closed_within(waiting[-1], 0.2)
+        assert not closed_within(busy, 0.2)
+
+
+def test_large_bodies_are_parsed_in_a_process_of_their_own(runtime, monkeypatch):
+    """So other requests need not wait. It starts again if it was killed."""
+    monkeypatch.setattr(rest, "FEW", 10)
+    images = np.arange(5 * 6).reshape(5, 1, 2, 3)
+    model = Model("colours", "10", [runtime])
+    with serving(model) as url:
+        url += "/v1/models/colours"
+        for _ in range(2):
+            response = post(url, *images.tolist(), signature="serving_default")
+            np.testing.assert_allclose(response.json()["predictions"], images.mean((1, 2)))
+        bad = post(url, *images.tolist(), [], signature="serving_default")
+        assert (bad.status_code, "Received: a list of 0 at [5]" in bad.text) == (400, True)
+        (process,) = model._parser._processes.values()
+        os.kill(process.pid, signal.SIGKILL)
+        again = [post(url, *images.tolist(), signature="serving_default") for _ in range(2)]
+        assert again[-1].ok
+        (process,) = model._parser._processes.values()
+    assert not process.is_alive()
+
+
+def test_numbers_that_are_not_finite():
+    """A pixel of 1e20 is one of float32, but too large for the network."""
+    images = np.zeros((2, 16, 16, 3)).tolist()
+    images[1][0][0][0] = 1e20
+    for name in ("onnx", "saved_model"):
+        export = find(EXPORTS / name)
+        with serving(Model("m", "1", export.load())) as url:
+            url += "/v1/models/m:predict"
+            for content in ({"instances": images}, {"inputs": images}):
+                response = requests.post(url, json=content, timeout=60)
+                assert response.status_code == 400
+                message = "expected finite outputs of this model for these inputs. Received: nan in"
+                assert message in response.json()["error"]
+            assert requests.post(url, json={"instances": images[:1]}, timeout=60).ok
+
+
+def test_an_interrupted_server_refuses_what_waits(monkeypatch):
+    """And does not run it."""
+    monkeypatch.setattr(connections, "GRACE", 0.2)
+    waits = threading.Event()
+
+    class Slow(Colours):
+        def run(self, signature, inputs):
+            waits.wait(20)
+            return super().run(signature, inputs)
+
+    runtime = Slow()
+    model = Model("m", "1", [runtime], batch_size=1)
+    with ThreadPoolExecutor(4) as pool:
+        with serving(model) as url:
+            ask = partial(post, f"{url}/v1/models/m", "a", signature="sizes")
+            asked = [pool.submit(ask) for _ in range(3)]  # one runs, two wait
+            while len(model._batches) < 2:
+                time.sleep(0.01)
+            given_up = model._batches.submit("sizes", {"image_bytes": np.array([b"a"])})
+            pool.submit(lambda: [one.result() for one in asked] and waits.set())
+        assert [one.result().status_code for one in asked] == [503] * 3
+        assert asked[0].result().json() == {"error": "the server is stopping"}
+    model._batches._threads.shutdown()
+    assert runtime.batches == [1]
+    assert not given_up.done()
+    assert not multiprocessing.active_children()
 
 
 def test_an_error_of_the_runtime(runtime):

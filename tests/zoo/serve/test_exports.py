@@ -83,3 +83,17 @@ def test_damaged_exports(tmp_path, name):
     with pytest.raises(ValueError, match=r"export: expected an undamaged .* Received: ") as caught:
         find(tmp_path).load()
     assert "\n" not in str(caught.value)
+
+
+def test_an_export_whose_outputs_are_not_finite(monkeypatch):
+    from zoo.export import onnx
+
+    run = onnx.Runtime.run
+    monkeypatch.setattr(
+        onnx.Runtime, "run", lambda *call: {n: a * np.nan for n, a in run(*call).items()}
+    )
+    message = (
+        r"undamaged ONNX. Received: .*finite outputs of serving_default\. Received: nan in prob"
+    )
+    with pytest.raises(ValueError, match=message):
+        find(FIXTURES / "onnx").load()

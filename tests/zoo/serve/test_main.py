@@ -1,7 +1,11 @@
 """The command in a process of its own, with exports of classifiers."""
 
+import os
 import signal
 import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -76,3 +80,34 @@ def test_signals_end_it(number):
         process.send_signal(number)
         assert process.wait(30) == 0
         assert process.stdout.read().endswith("stopped\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_no_process_is_left(number):
+    """With large requests that run, of which each gets an answer if the server can give one.
+
+    Ctrl+C goes to all processes of a terminal.
+    """
+    images = np.zeros((60, 16, 16, 3)).tolist() * 10  # parsed in a process of its own
+    with command(str(FIXTURES / "exports" / "onnx"), "--name", "m", start_new_session=True) as (
+        process,
+        url,
+    ):
+        url += "/v1/models/m:predict"
+        assert requests.post(url, json={"instances": images}, timeout=60).ok
+        children = psutil.Process(process.pid).children(recursive=True)
+        assert children
+
+        def ask():
+            with suppress(requests.ConnectionError):
+                return requests.post(url, json={"instances": images}, timeout=60).status_code
+
+        with ThreadPoolExecutor(4) as pool:
+            asked = [pool.submit(ask) for _ in range(4)]
+            time.sleep(0.5)
+            send = os.killpg if number == signal.SIGINT else os.kill
+            send(process.pid, number)
+            assert process.wait(60) == (-9 if number == signal.SIGKILL else 0)
+            answers = {one.result(60) for one in asked}
+        assert answers <= ({None} if number == signal.SIGKILL else {200, 503})
+        assert not psutil.wait_procs(children, 10)[1]

@@ -1,11 +1,15 @@
 """JSON of requests and responses."""
 
 import base64
+import gzip
 import json
+import time
 from functools import partial
+from io import BytesIO
 
 import numpy as np
 import pytest
+from PIL import Image
 from support.serving import b64
 
 from zoo.serve import rest
@@ -16,13 +20,14 @@ SIGNATURES = {
     "integers": ({"images": ("uint8", [-1, -1])}, {}),
     "files": ({"image_bytes": ("string", [-1])}, {}),
     "two": ({"a": ("float32", [-1]), "b": ("float32", [-1])}, {}),
+    "large": ({"images": ("float32", [-1])}, {"maps": ("float32", [-1, 2**12, 2**12])}),
 }
 ZEROS = np.zeros((2, 2, 3)).tolist()
 JPEG = b"\xff\xd8\xff\xfb\xef\xbe" * 5
 
 
 def read(**content):
-    return read_request(json.dumps(content).encode(), SIGNATURES)
+    return read_request(json.dumps(content).encode(), SIGNATURES, 100)
 
 
 files = partial(read, signature_name="files")
@@ -63,7 +68,7 @@ BASE64 = 'expected standard base64 of a file in {"b64": "..."}, encoded once'
     ("call", "message"),
     [
         (partial(read, instances=[]), r"instances: expected a list of one or more. Received: \[\]"),
-        (partial(read, inputs=[]), r"of shape \(-1, 2, 3\), -1 for any size. Received: \(0,\)"),
+        (partial(read, inputs=[]), "expected one or more images"),
         (partial(files, inputs=[]), "expected one or more images"),
         (partial(files, inputs="text"), r"image_bytes: expected a list of string .* 'text'"),
         (partial(read), "either 'instances' or 'inputs'"),
@@ -74,11 +79,22 @@ BASE64 = 'expected standard base64 of a file in {"b64": "..."}, encoded once'
         (partial(read, instances=[{"images": 1}, 2]), "the same inputs in each"),
         (partial(read, inputs=[1], signature_name="two"), "Received: no names"),
         (partial(read, inputs={"a": [1], "b": [1, 2]}, signature_name="two"), "as many in every"),
-        (partial(read, instances=np.zeros((1, 3, 2)).tolist()), r"Received: \(1, 3, 2\)"),
-        (partial(read, instances=[[[1, 2], [3]]]), "lists of uneven lengths"),
-        (partial(read, instances=[*"12"]), r"images: expected a list of float32 .* Received: str"),
-        (partial(read, instances=[True]), "Received: bool"),
-        (partial(read, instances=[b64(JPEG)]), "Received: dict"),
+        (
+            partial(read, instances=np.zeros((1, 3, 2)).tolist()),
+            r"of shape \(-1, 2, 3\), -1 for any size. Received: a list of 3 at \[0\]",
+        ),
+        (partial(read, instances=[*ZEROS, [[1, 2, 3], [4]]]), r"a list of 1 at \[2\]\[1\]"),
+        (partial(read, instances=[*"12"]), r"float32 .* Received: str at \[0\]"),
+        (partial(read, instances=[b64(JPEG)]), r"Received: dict at \[0\]"),
+        (partial(read, instances=[[[1, 2, True], [4, 5, None]]]), "Received: NoneType, bool"),
+        (partial(read, instances=[[[1, 2, [3]], [4, 5, 6]]]), "Received: list"),
+        (partial(integers, instances=[[1, 2], [3]]), r"Received: a list of 1 at \[1\]"),
+        (partial(read, instances=ZEROS * 51), "expected at most 100 images at a time. Received: 1"),
+        (partial(read, inputs=ZEROS * 51), "expected at most 100 images at a time. Received: 102"),
+        (
+            partial(read, signature_name="large", inputs=[1, 2, 3]),
+            "outputs of at most 33554432 numbers. Received: 50331648",
+        ),
         (partial(read, instances=np.full((1, 2, 3), 1e300).tolist()), "Received: larger numbers"),
         (partial(integers, instances=[[256]]), "Received: larger numbers"),
         (partial(integers, instances=[[0.5]]), "Received: float"),
@@ -99,11 +115,117 @@ def test_bad_requests(call, message):
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"{", b'{"instances": [NaN]}', b"[" * 10**6, b"\xff", b'"\\ud800"', b"[1e400]"]
+    ("body", "message"),
+    [
+        (b" \n", "expected a JSON object. Received: an empty body"),
+        (b"{", r"expected JSON \(unexpected end of data: "),
+        (b'{"instances": [NaN]}', "numbers that are finite, .*. Received: NaN at position 15"),
+        ('{"ä": [1, -Infinity]}'.encode(), ".* Received: Infinity at position 11"),
+        (b"[" * 2000, r"expected JSON \(.*depth"),
+        (b'{"\xc3\xa4": "\xe4"}', "expected JSON in UTF-8. Received: byte 0xe4 at position 8"),
+        (b"\xef\xbb\xbf{}", "without a byte order mark. Received: one"),
+        (gzip.compress(b"{}"), "Received: gzip without the header Content-Encoding: gzip"),
+        (b'"\\ud800"', r"expected JSON \(.*surrogate"),
+        (b"[1e400]", r"expected JSON \(.*infinity"),
+        (b"a=b", r"expected JSON \(unexpected character"),
+    ],
 )
-def test_no_json(body):
-    with pytest.raises(Refused, match="expected JSON, which has no NaN"):
-        read_request(body, SIGNATURES)
+def test_no_json(body, message):
+    with pytest.raises(Refused, match=message):
+        read_request(body, SIGNATURES, 100)
+
+
+@pytest.mark.parametrize(
+    "repeated",
+    [b"[],", b"{},", b"[[[]]],", b"[" * 99, b'{"a":0},', b"0,", b'"",', b"[0,0,0],", b"[[0]],"],
+)
+def test_bodies_of_many_elements_are_refused_at_once(repeated):
+    """As many as 8 MiB hold, none of which is an image."""
+    few = {name: SIGNATURES[name] for name in ("serving_default", "files")}
+    body = b'{"instances":[' + repeated * (2**23 // len(repeated)) + b"0]}"
+    begin = time.process_time()
+    with pytest.raises(Refused, match="expected at most 100 images of a signature"):
+        read_request(body, few, 100)
+    assert time.process_time() - begin < 0.5
+
+
+def test_the_first_list_that_does_not_fit_ends_a_request(monkeypatch):
+    """Where images of any size allow so many elements, as for detectors."""
+    monkeypatch.setattr(rest, "FEW", 2**8)
+    signatures = {"serving_default": ({"images": ("uint8", [-1, -1, -1, 3])}, {})}
+    images = np.zeros((1, 30, 40, 3), "uint8").tolist()
+    body = json.dumps({"instances": images}).encode()
+    assert rest.is_large(body)
+    assert read_request(body, signatures, 1).inputs["images"].shape == (1, 30, 40, 3)
+    images[0][1][2] = [0, 0]
+    body = json.dumps({"instances": images}).encode()
+    with pytest.raises(Refused, match=r"Received: a list of 2 at \[0\]\[1\]\[2\]"):
+        read_request(body, signatures, 1)
+    with pytest.raises(Refused, match="expected at most 9 images of a signature"):
+        read_request(b'{"instances":[' + b"[]," * 2**9 + b"[]]}", signatures, 9)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 32])
+def test_a_large_request_is_allowed(monkeypatch, size):
+    """As many images of a network as may wait."""
+    monkeypatch.setattr(rest, "FEW", 2**5)
+    signatures = {"serving_default": ({"images": ("float32", [-1, size, size, 3])}, {})}
+    pixels = np.zeros((16, size, size, 3), "uint8")
+    body = json.dumps({"instances": [{"images": one} for one in pixels.tolist()]}).encode()
+    assert rest.is_large(body)
+    np.testing.assert_array_equal(read_request(body, signatures, 16).inputs["images"], pixels)
+
+
+def photo(name: str, size=(5000, 5000), **options) -> bytes:
+    file = BytesIO()
+    Image.new("L" if name == "JPEG" else "1", size).save(file, name, **options)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("name", ["PNG", "JPEG", "GIF", "BMP"])
+def test_pixels_of_a_request_have_a_limit(name):
+    """Announced by headers: no image is decoded."""
+    file = photo(name)
+    assert len(files(instances=[b64(file)] * 4).inputs["image_bytes"]) == 4
+    message = "image files of at most 100 megapixels in a request. Received: 125"
+    with pytest.raises(Refused, match=message):
+        files(instances=[b64(file)] * 5)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "status", "message"),
+    [
+        ("br", b"{}", 415, "expected Content-Encoding gzip, or none. Received: br"),
+        ("gzip, gzip", b"{}", 415, "Received: gzip, gzip"),
+        ("gzip", b"{}", 400, r"expected gzip, as Content-Encoding says \(Not a gzipped file"),
+        ("gzip", gzip.compress(b"{}")[:-9], 400, "expected gzip, as Content-Encoding says"),
+        ("gzip", gzip.compress(b"{}")[:-8] + bytes(8), 400, "CRC check failed"),
+        ("gzip", gzip.compress(bytes(101)), 413, "expected at most 100 bytes in gzip"),
+        ("gzip", gzip.compress(bytes(60)) * 2, 413, "expected at most 100 bytes in gzip"),
+    ],
+)
+def test_bad_encodings(encoding, body, status, message):
+    with pytest.raises(Refused, match=message) as caught:
+        rest.decompress(body, encoding, 100)
+    assert caught.value.status == status
+
+
+def test_gzip():
+    for encoding, body in {
+        "": b"abc",
+        "identity": b"abc",
+        "gzip": gzip.compress(b"abc"),
+        "x-gzip": gzip.compress(b"a") + gzip.compress(b"bc"),
+    }.items():
+        assert rest.decompress(body, encoding, 3) == b"abc"
+
+
+def test_outputs_that_are_not_finite():
+    for wrong in (np.nan, np.inf, -np.inf):
+        outputs = {"classes": np.array([[1]]), "p": np.array([[0.5, wrong]], "float32")}
+        for by_row in (True, False):
+            with pytest.raises(Refused, match=f"expected finite outputs .* Received: {wrong} in p"):
+                write_response(outputs, by_row)
 
 
 def test_responses():
