@@ -13,6 +13,7 @@ from zoo.files import is_litter, why_pointer
 JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # their first bytes
 # Markers of JPEG that height and width follow.
 FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+SCAN, SCANS = b"\xff\xda", 30  # progressive files have about ten; each goes through all pixels
 UNKNOWN_PIXELS = 5 * 10**7  # of JPEG files with other bytes between their segments
 CONVERTED = ("BMP", "GIF", "TIFF", "WEBP")  # formats that Pillow converts to PNG
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
@@ -100,7 +101,8 @@ def _jpeg_pixels(content: bytes) -> int:
         if head[0] != 0xFF:
             break
         if head[1] in FRAMES:
-            return int.from_bytes(head[5:7]) * int.from_bytes(head[7:9])
+            pixels = int.from_bytes(head[5:7]) * int.from_bytes(head[7:9])
+            return pixels * (1 + content.count(SCAN) // SCANS)
         # Bytes 0xff may fill the space before a marker.
         begin += 1 if head[1] == 0xFF else 2 + int.from_bytes(head[2:4])
     return UNKNOWN_PIXELS  # decoders search for the frame

@@ -80,6 +80,12 @@ class Model:
         self._batches.close()
 
     async def _predict(self, request: Request) -> Response:
+        try:
+            return await self._predictions(request)
+        except asyncio.CancelledError:
+            raise rest.Refused("the server is stopping", 503) from None
+
+    async def _predictions(self, request: Request) -> Response:
         async with self._body(request) as body:  # first: a client that sends would miss the error
             self._check(request)
             parsed = await self._parsed(body, request.headers.get("content-encoding", ""))
@@ -87,8 +93,6 @@ class Model:
             outputs = await self._outputs(parsed)
         except rest.Refused:
             raise
-        except asyncio.CancelledError:
-            raise rest.Refused("the server is stopping", 503) from None
         except Exception as error:  # runtimes raise many kinds
             raise rest.refusal(error, parsed) from error
         content = await run_in_threadpool(rest.write_response, outputs, parsed.by_row)
@@ -99,7 +103,7 @@ class Model:
         encoding = encoding.strip().lower()
         content = await run_in_threadpool(rest.decompress, body, encoding, self.max_bytes)
         limits = (self._signatures, self.max_waiting)
-        if not await run_in_threadpool(rest.is_large, content):
+        if not await run_in_threadpool(rest.is_large, content, *limits):
             return await run_in_threadpool(rest.read_request, content, *limits)
         parser = self._parser
         try:

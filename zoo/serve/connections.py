@@ -1,5 +1,6 @@
 """HTTP connections with limits of time and number."""
 
+import asyncio
 import resource
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ with needs_extra("serve"):
 
 FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # that may be open; -1: any number
 MAX_CONNECTIONS = min(512, FILES // 2) if FILES > 0 else 512
+PART = 2**13  # bytes that are read at once: with chunks of a byte, 256 KiB would take seconds
 GRACE = 10  # seconds for the requests that run when the server is interrupted
 
 
@@ -29,7 +31,7 @@ def server(model: Model) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-class Connection(H11Protocol):
+class Connection(H11Protocol, asyncio.BufferedProtocol):
     """Connection that ends if no head arrives in `timeout` seconds, or a response is not read.
 
     If there are too many, the one that has waited longest for a head ends.
@@ -39,6 +41,14 @@ class Connection(H11Protocol):
         super().__init__(*args, **more)
         self._timeout, self._idle = timeout, idle
         self._timers: dict[str, Any] = {}
+        self._part = bytearray(PART)
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        """Returns the memory for the next bytes, few enough to be fair to other connections."""
+        return self._part
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(self._part[:nbytes]))
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)

@@ -68,14 +68,9 @@ def decompress(body: Body, encoding: str, max_bytes: int) -> Body:
     return content
 
 
-def is_large(body: Body) -> bool:
-    """Returns whether parsing a body would keep other requests waiting."""
-    return sum(_elements(body)) > FEW
-
-
 def read_request(body: Body, signatures: Signatures, max_images: int) -> Request:
     """Reads and checks the body of a request; raises `Refused`."""
-    _check_elements(body, signatures, max_images)
+    is_large(body, signatures, max_images)
     try:
         content = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -110,16 +105,15 @@ def read_request(body: Body, signatures: Signatures, max_images: int) -> Request
     return Request(signature, inputs, by_row)
 
 
-def _elements(body: Body) -> tuple[int, int]:
-    """Counts commas and opening brackets: values, lists and dictionaries of JSON."""
-    return body.count(b","), body.count(b"[") + body.count(b"{")
+def is_large(body: Body, signatures: Signatures, max_images: int) -> bool:
+    """Returns whether parsing a body would keep other requests waiting.
 
-
-def _check_elements(body: Body, signatures: Signatures, max_images: int) -> None:
-    """Refuses more elements than the images of any signature have, before they are objects."""
-    commas, brackets = _elements(body)
+    Raises `Refused` for more elements than the images of any signature have, before they are
+    objects.
+    """
+    commas, brackets = body.count(b","), body.count(b"[") + body.count(b"{")
     if commas + brackets <= FEW:
-        return
+        return False
     for inputs, _ in signatures.values():
         # Dimensions of any size count as 8.
         sizes = [[8 if size < 0 else size for size in shape[1:]] for _, shape in inputs.values()]
@@ -128,7 +122,7 @@ def _check_elements(body: Body, signatures: Signatures, max_images: int) -> None
         any_size = any(size < 0 for _, shape in inputs.values() for size in shape[1:])
         many = (commas - FEW) > max_images * (values + len(sizes)) and not any_size
         if not many and (brackets - FEW) * values <= commas * lists:
-            return
+            return True
     raise Refused(
         f"expected at most {max_images} images of a signature. "
         f"Received: {commas} commas and {brackets} brackets"

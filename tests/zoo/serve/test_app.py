@@ -266,7 +266,24 @@ def test_numbers_that_are_not_finite():
             assert requests.post(url, json={"instances": images[:1]}, timeout=60).ok
 
 
-def test_an_interrupted_server_refuses_what_waits(monkeypatch):
+def test_chunks_of_a_byte_stop_no_other_client(url):
+    """The parser of HTTP takes as long for each of them as for 8 KiB."""
+    head = HEAD.replace(b"Content-Length: 999", b"Transfer-Encoding: chunked")
+    with connected(url) as client:
+        client.sendall(head)
+        client.setblocking(False)
+        longest = 0.0
+        for _ in range(10):
+            with suppress(BlockingIOError):
+                while True:
+                    client.send(b"1\r\n \r\n" * 1000)
+            begin = time.process_time()
+            assert requests.get(url, timeout=20).ok
+            longest = max(longest, time.process_time() - begin)
+    assert longest < 0.5
+
+
+def test_an_interrupted_server_refuses_what_waits(monkeypatch, caplog):
     """And does not run it."""
     monkeypatch.setattr(connections, "GRACE", 0.2)
     waits = threading.Event()
@@ -285,9 +302,14 @@ def test_an_interrupted_server_refuses_what_waits(monkeypatch):
             while len(model._batches) < 2:
                 time.sleep(0.01)
             given_up = model._batches.submit("sizes", {"image_bytes": np.array([b"a"])})
+            half = connected(url)
+            half.sendall(HEAD.replace(b"colours", b"m") + b"{")
             pool.submit(lambda: [one.result() for one in asked] and waits.set())
         assert [one.result().status_code for one in asked] == [503] * 3
         assert asked[0].result().json() == {"error": "the server is stopping"}
+        assert half.recv(2**10).startswith(b"HTTP/1.1 503")
+        half.close()
+    assert "Traceback" not in caplog.text
     model._batches._threads.shutdown()
     assert runtime.batches == [1]
     assert not given_up.done()

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 from support.serving import b64
 
+from zoo.data.image_files import announced_pixels
 from zoo.serve import rest
 from zoo.serve.rest import Refused, read_request, write_response
 
@@ -155,7 +156,7 @@ def test_the_first_list_that_does_not_fit_ends_a_request(monkeypatch):
     signatures = {"serving_default": ({"images": ("uint8", [-1, -1, -1, 3])}, {})}
     images = np.zeros((1, 30, 40, 3), "uint8").tolist()
     body = json.dumps({"instances": images}).encode()
-    assert rest.is_large(body)
+    assert rest.is_large(body, signatures, 16)
     assert read_request(body, signatures, 1).inputs["images"].shape == (1, 30, 40, 3)
     images[0][1][2] = [0, 0]
     body = json.dumps({"instances": images}).encode()
@@ -172,7 +173,7 @@ def test_a_large_request_is_allowed(monkeypatch, size):
     signatures = {"serving_default": ({"images": ("float32", [-1, size, size, 3])}, {})}
     pixels = np.zeros((16, size, size, 3), "uint8")
     body = json.dumps({"instances": [{"images": one} for one in pixels.tolist()]}).encode()
-    assert rest.is_large(body)
+    assert rest.is_large(body, signatures, 16)
     np.testing.assert_array_equal(read_request(body, signatures, 16).inputs["images"], pixels)
 
 
@@ -190,6 +191,20 @@ def test_pixels_of_a_request_have_a_limit(name):
     message = "image files of at most 100 megapixels in a request. Received: 125"
     with pytest.raises(Refused, match=message):
         files(instances=[b64(file)] * 5)
+
+
+def test_pixels_of_odd_jpeg_files():
+    """As decoders find them: behind metadata and fill bytes; scans cost as much as pixels."""
+    file = photo("JPEG", (300, 200), exif=b"Exif\0\0" + b"\xff\xc0" * 99)
+    assert announced_pixels(file) == 60_000
+    assert announced_pixels(photo("JPEG", (300, 200), progressive=True)) == 60_000
+    assert announced_pixels(file[:2] + b"\xff" * 99 + file[2:]) == 60_000
+    assert announced_pixels(file[:-2] + b"\xff\xda" * 3000 + file[-2:]) == 101 * 60_000
+    assert announced_pixels(file[:2] + b"\0" + file[2:]) == 50_000_000
+    assert announced_pixels(file[:2] + b"\xff" * 2000 + file[2:]) == 50_000_000
+    for cut in (3, 10, 100):
+        assert announced_pixels(file[:cut]) == 0
+    assert announced_pixels(b"text") == 0
 
 
 @pytest.mark.parametrize(
