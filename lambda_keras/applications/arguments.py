@@ -24,6 +24,7 @@ class ResNetArguments(NetworkArguments, total=False):
     stochastic_depth_rate: float
     padding: Literal["same", "fixed", "symmetric"]
     stem: Literal["v1", "tiered", "rs", "small"]
+    blocks: Sequence[int]
 
 
 class LambdaArguments(TypedDict, total=False):
@@ -61,7 +62,6 @@ class MixerResNetArguments(ResNetArguments, total=False):
 class SmallResNetArguments(MixerResNetArguments, total=False):
     """Arguments of a residual network whose mixer and size can be chosen."""
 
-    blocks: Sequence[int]
     filters: int
 
 
@@ -108,6 +108,10 @@ RESNET = """\
         fit the padding that they were trained with.
     stem: Layers before c2: `"v1"`, `"tiered"` or `"rs"` with stride 4, or `"small"` with stride 1
         (`lambda_keras.models.specs.ResNetSpec`).
+    blocks: Numbers of blocks of the stages c2, c3, c4 and c5, such as `(3, 4, 12, 3)`. Stages all
+        of whose blocks have a lambda layer or another mixer stay so; otherwise mixers are as far
+        apart as before, and in c4 of LambdaResNets as in Table 18 for the numbers 6, 23, 36, 53, 72
+        and 87. In LambdaResNet14, a stage of 0 blocks is left out with its stride and its features.
 """
 LAMBDA = """\
     num_heads, key_dim, intra_depth, scope, multi_query, use_content, position_embedding,
@@ -133,8 +137,6 @@ MIXER = """\
         DEFAULTS.
 """
 SMALL = """\
-    blocks: Numbers of blocks of the stages c2, c3, c4 and c5. A stage of 0 blocks is left out with
-        its stride and its features.
     filters: Width of the stem and of the bottlenecks of c2; every stage doubles it.
 """
 MOBILENET = """\

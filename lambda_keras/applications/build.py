@@ -27,6 +27,27 @@ from lambda_keras.weights.files import find_weights, load_adapted
 from lambda_keras.weights.fit import take_layers
 
 Spec = specs.ResNetSpec | specs.MobileNetSpec
+# Arguments of keras.applications and timm that have another name here, or none.
+ELSEWHERE = {
+    "alpha": "only MobileNetV2 and LambdaMobileNetV2 have it",
+    "backbone": "feature_extractor(model) returns feature maps",
+    "data_format": "channels last, whatever it is in keras.config",
+    "depth": "blocks=(3, 4, 6, 3) of residual networks",
+    "drop_path_rate": "stochastic_depth_rate of residual networks",
+    "drop_rate": "dropout_rate",
+    "dtype": "keras.config.set_dtype_policy('mixed_bfloat16') before it is built",
+    "features_only": "feature_extractor(model) returns feature maps",
+    "global_pool": "pooling with include_top=False",
+    "image_size": "input_shape=(224, 224, 3)",
+    "img_size": "input_shape=(224, 224, 3)",
+    "in_chans": "input_shape=(224, 224, 3), channels last",
+    "include_preprocessing": "lambda_keras.applications.preprocess_input, before the network",
+    "input_size": "input_shape=(224, 224, 3)",
+    "model_name": "name",
+    "num_classes": "classes",
+    "pretrained": "weights='imagenet' where weights are published, else the path of a file",
+    "width": "filters of LambdaResNet14, alpha of MobileNetV2",
+}
 HYPER_PARAMETERS = {name for mixer in MIXERS.values() for name in mixer.hyper_parameters}
 
 
@@ -52,7 +73,8 @@ def build(
     row = specs.NETWORKS[network]
     known = group_of(row.spec).__annotations__
     for argument in arguments.keys() - known.keys():
-        hint = ", ".join(map(repr, get_close_matches(argument, known))) or "see its help"
+        near = get_close_matches(argument, [*known, *SHARED])
+        hint = ELSEWHERE.get(argument, ", ".join(map(repr, near)) or "see its help")
         if argument in HYPER_PARAMETERS and "mixer_arguments" in known:
             hint = f"mixer_arguments={{{argument!r}: {arguments[argument]!r}}}"
         raise TypeError(
@@ -62,6 +84,10 @@ def build(
     options = {**arguments, **others}
     adapt_weights = options.pop("adapt_weights", False)
     spec = _changed(row.spec, options)
+    if isinstance(spec, specs.ResNetSpec) and specs.is_published_name(weights):
+        own = row.spec.blocks  # pyright: ignore[reportAttributeAccessIssue]
+        expected = f"blocks={own} with weights={weights!r}, which are of these"
+        check((*spec.blocks,) == own, expected, blocks=spec.blocks)
     classes = specs.class_count(weights) if classes is None else classes
     top = {
         "include_top": include_top,
@@ -94,6 +120,10 @@ def build(
     return model
 
 
+# Arguments of all networks, which stand in the signatures of constructors.
+SHARED = inspect.signature(build).parameters.keys() - {"network", "arguments", "others"}
+
+
 def build_spec(spec: Spec, inputs: keras.KerasTensor, **top: Any) -> keras.Model:
     """Builds the network of a spec; the arguments are those of `build_resnet`."""
     if isinstance(spec, specs.ResNetSpec):
@@ -119,8 +149,7 @@ def arguments_of(network: str) -> list[str]:
     In a residual network with a mixer, hyper-parameters of the mixer may stand next to the others.
     """
     spec = specs.NETWORKS[network].spec
-    shared = inspect.signature(build).parameters.keys() - {"network", "arguments", "others"}
-    names = dict.fromkeys([*sorted(shared), *group_of(spec).__annotations__])
+    names = dict.fromkeys([*sorted(SHARED), *group_of(spec).__annotations__])
     if isinstance(spec, specs.ResNetSpec) and spec.mixer is not None:
         names |= dict.fromkeys(groups.MixerResNetArguments.__annotations__)
         names |= dict.fromkeys(sorted(HYPER_PARAMETERS))
@@ -158,6 +187,8 @@ def _changed(spec: Spec, options: Mapping[str, Any]) -> Spec:
     hyper_parameters = {name: changes.pop(name) for name in of_lambda_layers}
     if isinstance(spec, specs.MobileNetSpec):
         return replace(spec, **changes, lambda_layer=replace(spec.lambda_layer, **hyper_parameters))
+    if "blocks" in changes:
+        spec = _with_blocks(spec, changes.pop("blocks"))
     if spec.mixer is None:
         return replace(spec, **changes)
     letters, mixer = changes.pop("placement", None), changes.get("mixer", spec.mixer)
@@ -171,12 +202,20 @@ def _changed(spec: Spec, options: Mapping[str, Any]) -> Spec:
         changes["lambda_layer"] = replace(spec.lambda_layer, **hyper_parameters)
     else:
         changes["mixer_arguments"] = {**changes["mixer_arguments"], **hyper_parameters}
-    if letters is None and "blocks" in changes:  # as many as there are now
-        letters = "".join("L" if blocks else "C" for blocks in spec.mixer_blocks)
     spec = replace(spec, **changes)
     if letters is None:
         return spec
     return replace(spec, mixer_blocks=specs.placement(spec.blocks, letters))
+
+
+def _with_blocks(spec: specs.ResNetSpec, blocks: Any) -> specs.ResNetSpec:
+    """A spec of another depth; only where strides are small, stages may be left out."""
+    if spec.stem != "small":
+        is_four = isinstance(blocks, (tuple, list)) and len(blocks) == 4
+        fits = is_four and all(type(number) is int and number > 0 for number in blocks)
+        expected = f"blocks to be four positive integers, one for each of the stages {specs.STAGES}"
+        check(fits, expected, blocks=blocks)
+    return specs.with_blocks(spec, blocks)
 
 
 def _check(spec: Spec, pooling: Any, classes: Any, classifier_activation: Any, name: Any, **flags):

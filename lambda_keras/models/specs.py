@@ -230,6 +230,7 @@ def placement(blocks: tuple[int, int, int, int], letters: str) -> tuple[tuple[in
 
 
 # Tables 14 and 18: blocks of c2-c5, then the blocks of c4 with a lambda layer in the LambdaResNet.
+# The paper has no rule for the latter: every 3rd to 10th, never the last.
 DEPTHS = {
     50: ((3, 4, 6, 3), (3,)),
     101: ((3, 4, 23, 3), (6, 12, 18)),
@@ -239,6 +240,32 @@ DEPTHS = {
     350: ((4, 36, 72, 4), (10, 20, 30, 40, 50, 60)),
     420: ((4, 44, 87, 4), (10, 20, 30, 40, 50, 60, 70, 80)),
 }
+
+
+def with_blocks(spec: ResNetSpec, blocks: Sequence[int]) -> ResNetSpec:
+    """A spec of another depth; where some blocks of a stage have the mixer, its spacing stays.
+
+    In c4 of LambdaResNets, numbers of blocks of Table 18 have the lambda layers of that table.
+    """
+    changed = replace(spec, blocks=blocks)  # checked before they are counted
+    mixed, doubled = (
+        [*map(_spread, places, spec.blocks, blocks)]
+        for places in (spec.mixer_blocks, spec.double_attention)
+    )
+    of_table = {row[2]: c4 for row, c4 in DEPTHS.values()}
+    if spec.mixer_blocks[2] == of_table.get(spec.blocks[2]) and blocks[2] in of_table:
+        mixed[2] = of_table[blocks[2]]
+    return replace(changed, mixer_blocks=tuple(mixed), double_attention=tuple(doubled))
+
+
+def _spread(own: tuple[int, ...], number: int, blocks: int) -> tuple[int, ...]:
+    """Numbers of blocks for another number of blocks: all, none, or as far apart as before."""
+    if len(own) in (0, number):
+        return tuple(range(1, blocks + 1)) if own else ()
+    if blocks == number:
+        return own
+    step = own[1] - own[0] if own[1:] else own[0]
+    return tuple(range(own[0], blocks + (own[-1] == number), step))  # the last one, if it was
 
 
 def resnet_rs(depth: int, squeeze_excitation: bool = True) -> ResNetSpec:

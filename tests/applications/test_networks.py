@@ -119,7 +119,7 @@ SHOWN = {
     "implementation": "einsum",
     "strided_queries": True,
     "placement": "CLCL",
-    "blocks": [1, 0, 2, 1],
+    "blocks": [1, 2, 1, 1],
     "filters": 8,
     "alpha": 0.5,
     "expand_lambda": False,
@@ -180,12 +180,63 @@ def test_another_mixer_has_its_own_arguments(monkeypatch):
         ("LambdaResNet50", {"mixer": "global"}, "see its help"),
         ("LambdaResNet50", {"scop": 7}, "scope"),
         ("ResNet50", {"scope": 7}, "mixer_arguments={'scope': 7}"),
+        ("LambdaResNet50", {"poolin": "avg"}, "'pooling'"),
+        ("LambdaResNet50", {"dtype": "mixed_bfloat16"}, "set_dtype_policy('mixed_bfloat16')"),
+        ("LambdaMobileNetV2", {"dtype": "float16"}, "keras.config.set_dtype_policy("),
+        ("ResNet50", {"include_preprocessing": True}, "applications.preprocess_input, before"),
+        ("ResNet50", {"alpha": 0.5}, "only MobileNetV2 and LambdaMobileNetV2"),
+        ("ResNet50", {"data_format": "channels_first"}, "channels last"),
+        ("ResNetRS50", {"num_classes": 10}, "(classes)"),
+        ("LambdaResNet26T", {"pretrained": True}, "weights='imagenet'"),
+        ("LambdaResNet14", {"input_size": 32}, "input_shape="),
+        ("MobileNetV2", {"blocks": (1, 2, 3, 4)}, "see its help"),
     ],
 )
 def test_arguments_of_other_networks_are_refused(name, argument, hint):
     with pytest.raises(TypeError, match=rf"{name}\(\) got an unexpected .* Received: ") as caught:
         getattr(applications, name)(**argument)
     assert hint in str(caught.value)
+
+
+def test_blocks_of_another_depth(monkeypatch):
+    """Of a depth of the family, in every family, it is that network."""
+    networks.skip_building(monkeypatch)
+    for family in specs.FAMILIES:
+        for depth, (blocks, _) in specs.DEPTHS.items():
+            other = specs.NETWORKS[family.format(depth)].spec
+            for row in (family.format(50), family.format(420)):
+                assert create_model(row, blocks=blocks) == other, (row, depth)
+    spec = applications.LambdaResNet50(blocks=(3, 4, 12, 3))
+    assert spec.mixer_blocks == ((), (), (3, 6, 9), (1, 2, 3))
+    assert create_model("lambda_resnet50", blocks=[3, 4, 12, 3]).mixer_blocks == spec.mixer_blocks
+    assert applications.LambdaResNet50(blocks=(1, 1, 2, 1)).mixer_blocks == ((), (), (), (1,))
+    all_c4 = applications.LambdaResNet50C4(blocks=(1, 1, 2, 1))
+    assert all_c4.mixer_blocks == ((), (), (1, 2), (1,))
+    placed = applications.LambdaResNet50(blocks=(1, 1, 2, 1), placement="LCCL")
+    assert placed.mixer_blocks == ((1,), (), (), (1,))
+    timm = applications.LambdaResNet50TS(blocks=(2, 8, 9, 5))
+    assert timm.mixer_blocks == ((), (4, 8), (2, 4, 6, 8), (2, 4))
+    double = applications.ResNet50DoubleAttention(blocks=(3, 6, 4, 3))
+    assert double.double_attention == ((), (1, 3, 5), (1, 3), ())
+    ablation = create_model("resnet50_cccl", blocks=[1, 1, 1, 2])
+    assert ablation.mixer_blocks == ((), (), (), (1, 2))
+
+
+def test_a_network_of_another_depth_is_saved_and_its_weights_fit_no_other(tmp_path):
+    tiny = {"filters": 4, "classes": 3, "scope": 3}
+    model = create_model("lambda_resnet14", blocks=[0, 0, 0, 2], **tiny)
+    model.save(tmp_path / "model.keras")
+    model.save_weights(tmp_path / "model.weights.h5")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert networks.lambda_blocks(loaded) == ["c5_block1", "c5_block2"]
+    weights = str(tmp_path / "model.weights.h5")
+    again = create_model("lambda_resnet14", blocks=[0, 0, 0, 2], weights=weights, **tiny)
+    for found, expected in zip(again.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    for blocks in ([0, 0, 0, 1], [0, 0, 1, 2]):
+        with pytest.raises(ValueError, match="do not fit the model") as caught:
+            create_model("lambda_resnet14", blocks=blocks, weights=weights, **tiny)
+        assert "\n" not in str(caught.value)
 
 
 RIGHT = """

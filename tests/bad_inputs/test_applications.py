@@ -13,6 +13,7 @@ from lambda_keras.applications import (
     HaloNet26T,
     LambdaMobileNetV2,
     LambdaResNet14,
+    LambdaResNet26T,
     LambdaResNet50,
     MobileNetV2,
     ResNet50,
@@ -27,6 +28,7 @@ from zoo.registry import create_model
 
 NAN, INFINITY = float("nan"), float("inf")
 SHAPE = "expected input_shape (height, width, channels) of positive integers"
+STAGES = ", one for each of the stages ('c2', 'c3', 'c4', 'c5'). Received: "
 OF_TENSOR = "expected input_tensor of floats, as preprocess_input returns them. Received: dtype="
 # What the message has beside the values of the arguments: `name=value`.
 CONSTRUCTORS = [
@@ -64,6 +66,16 @@ CONSTRUCTORS = [
     *(
         (LambdaResNet14, {"blocks": value}, "four integers, one for each of the stages")
         for value in ([1, 2], (0, 0, 0, 0), (1, 1, -1, 1), (1, 1, 0.5, 1), 4)
+    ),
+    *(
+        (constructor, {"blocks": value}, f"four positive integers{STAGES}blocks={value!r}")
+        for constructor in (LambdaResNet50, ResNet50, BoTNet26T256)
+        for value in ((3, 4, 0, 3), (3, 4, 6), 5, "3463", (3, 4, 6.0, 3), (3, 4, True, 3), None, ())
+    ),
+    (
+        LambdaResNet26T,
+        {"blocks": [2, 2, 3, 2], "weights": "imagenet"},
+        "blocks=(2, 2, 2, 2) with weights='imagenet', which are of these. Received: blocks=[2, 2, ",
     ),
     *((LambdaResNet14, {"filters": value}, "positive integer") for value in (0, 8.5)),
     (LambdaResNet50, {"num_heads": 3}, "Received: filters=256, num_heads=3"),
