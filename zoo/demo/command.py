@@ -53,7 +53,7 @@ class DemoConfig(ClassifierOptions):
       python -m zoo.demo --model lambda_resnet26t --weights imagenet --port 8080
     """
 
-    host: str = "127.0.0.1"
+    host: str = Field(default="127.0.0.1", min_length=1)
     """Address to listen on. The default is for this computer alone; 0.0.0.0 lets everyone in who
     can reach it and knows the password."""
     port: int = Field(default=7860, ge=1, le=65535)

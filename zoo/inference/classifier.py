@@ -30,7 +30,8 @@ def predict(model: keras.Model, images: np.ndarray) -> np.ndarray:
     # With several devices, `predict_on_batch` would return outputs once per device.
     images = preprocess_input(images)
     outputs: Any = model.predict(images, BATCH_SIZE, verbose=0)  # pyright: ignore[reportArgumentType]
-    check_outputs(model.name, outputs if isinstance(outputs, dict) else {"outputs": outputs})
+    named = {"outputs": outputs} if isinstance(outputs, np.ndarray) else outputs
+    check_outputs(model.name, named)
     return outputs
 
 

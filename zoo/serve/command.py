@@ -32,7 +32,7 @@ class ServeConfig(Settings):
     """Folder of the export, of a classifier or a detector, in any format."""
     name: str = Field(default="", min_length=0, pattern=r"^[^/\s]*$")
     """Name of the model in requests; default: that of the export."""
-    host: str = "127.0.0.1"
+    host: str = Field(default="127.0.0.1", min_length=1)
     """Address to listen on. The default is for this computer alone; 0.0.0.0 lets everyone in who
     can reach it."""
     port: int = Field(default=8501, ge=0, le=65535)
@@ -99,7 +99,7 @@ def bound(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-    except (OSError, UnicodeError) as error:
+    except (OSError, UnicodeError, TypeError) as error:  # TypeError: of names with a null
         listener.close()
         raise ValueError(
             f"expected --host and --port of a free address here "

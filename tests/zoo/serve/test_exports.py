@@ -1,6 +1,7 @@
 """Exports on disk: names, versions, formats."""
 
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -75,6 +76,40 @@ def test_runtimes(name):
     assert outputs == {"probabilities": ("float32", [-1, 10])}
     found = runtime.run("serving_default", {"images": np.zeros((2, 16, 16, 3), "float32")})
     assert found["probabilities"].sum() == pytest.approx(2, abs=1e-5)
+
+
+class Recorded:
+    """A runtime of two signatures that keeps what it was called with."""
+
+    calls: ClassVar[list] = []
+
+    def __init__(self, *arguments):
+        self.calls.append(arguments)
+
+    def signatures(self):
+        images, files = ("uint8", [-1, -1, 7, 3]), ("string", [4])
+        return {"images": ({"x": images}, {}), "files": ({"f": files}, {})}
+
+    def run(self, signature, inputs):
+        ((_, array),) = inputs.items()
+        self.calls.append((signature, array.dtype.name, array.shape))
+        return {}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_runtime_gets_its_threads_and_runs_every_signature_once(tmp_path, monkeypatch, name):
+    """Images of any size have 64 pixels: of one pixel, deep networks leave nothing."""
+    monkeypatch.setattr(Recorded, "calls", [])
+    monkeypatch.setattr(FORMATS[name], "Runtime", Recorded)
+    (tmp_path / FORMATS[name].FILE).touch()
+    runtimes = find(tmp_path).load(3, threads=5)
+    warm_up = [("images", "uint8", (1, 64, 7, 3)), ("files", "object", (4,))]
+    if name == "saved_model":  # one of them is shared
+        assert Recorded.calls == [(tmp_path,), *warm_up]
+        assert [runtimes[0]] * 3 == runtimes
+    else:
+        assert Recorded.calls == [(tmp_path, 5)] * 3 + warm_up * 3
+        assert len(set(runtimes)) == 3
 
 
 @pytest.mark.parametrize("name", FORMATS)
