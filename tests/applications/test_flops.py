@@ -7,10 +7,14 @@ from keras import layers
 from lambda_keras.applications import LambdaResNet14, count_flops
 
 N = 6 * 4  # positions of a map
+FIRST = "channels_first"
 BY_HAND = [
     (layers.Conv1D(5, 3, strides=2), (9, 2), 4 * 3 * 2 * 5),
     (layers.Conv2D(4, 3, padding="same", groups=2), (6, 4, 2), N * 9 * 1 * 4),
     (layers.Conv2D(4, 3, padding="same", dilation_rate=2), (6, 4, 2), N * 9 * 2 * 4),
+    (layers.Conv2D(4, 3, padding="same", data_format=FIRST), (2, 6, 4), N * 9 * 2 * 4),
+    (layers.Conv2DTranspose(5, 3, strides=2, data_format=FIRST), (2, 6, 4), N * 9 * 2 * 5),
+    (layers.SeparableConv2D(5, 3, padding="same", data_format=FIRST), (2, 6, 4), N * 28),
     (layers.Conv3D(5, 2), (3, 3, 3, 2), 8 * 8 * 2 * 5),
     (layers.Conv2DTranspose(5, 3, strides=2, padding="same"), (6, 4, 2), N * 9 * 2 * 5),
     (layers.DepthwiseConv2D(3, padding="same", depth_multiplier=2), (6, 4, 3), N * 9 * 3 * 2),

@@ -211,6 +211,9 @@ def test_preprocessing_of_published_weights():
         published = row.published("imagenet")
         fraction = published.crop_fraction if published else None
         assert found == Preprocessing(320, fraction or 320 / 352, "bicubic", (*MEAN,), (*STD,))
+        # Weights of a file are seen as the published ones of their network.
+        assert preprocessing_of(row.name, 320, "mine.safetensors") == found
+    assert preprocessing_of("lambda_resnet26t", 320, "mine.safetensors").crop_fraction == 0.94
 
 
 @pytest.mark.needs("PIL")

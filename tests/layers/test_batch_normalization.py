@@ -8,6 +8,7 @@ import pytest
 from keras import ops
 from support import backends
 
+from lambda_keras import layers
 from lambda_keras.layers import BatchNormalization
 
 SHAPES = [(4, 6), (3, 5, 6), (2, 5, 4, 6), (2, 3, 2, 4, 6), (1, 1, 1, 6)]
@@ -205,3 +206,24 @@ def test_config():
     copy = BatchNormalization.from_config(layer.get_config())
     assert type(copy) is BatchNormalization
     assert copy.get_config() == layer.get_config()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("LambdaLayer", {"filters": 8, "scope": 3}),
+        ("AxialAttention", {"filters": 8, "num_heads": 2}),
+        ("DoubleAttention", {}),
+    ],
+)
+def test_normalizations_within_layers_have_their_arguments(name, arguments):
+    layer = getattr(layers, name)(
+        **arguments, momentum=0.5, epsilon=0.25, dtype="mixed_bfloat16", trainable=False
+    )
+    layer.build((None, 4, 4, 4))
+    inner = [one for one in layer._flatten_layers() if isinstance(one, BatchNormalization)]
+    assert inner
+    for one in inner:
+        assert (one.momentum, one.epsilon) == (0.5, 0.25)
+        assert one.dtype_policy.variable_dtype == "float32"
+        assert not one.trainable

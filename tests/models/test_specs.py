@@ -64,3 +64,36 @@ def test_lambda_layers_have_the_hyper_parameters_of_the_paper():
 def test_specs_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
         specs.lambda_resnet(50).filters = 32
+
+
+# Networks of timm: scope, heads, poolings and activations of their published weights.
+TIMM = {
+    "lambda_resnet26t": (9, "relu", ((), (), (2,), (1, 2)), (2, 2, 2, 2)),
+    "lambda_resnet26rpt_256": (None, "relu", ((), (), (2,), (1, 2)), (2, 2, 2, 2)),
+    "lambda_resnet50ts": (9, "silu", ((), (4,), (2, 4, 6), (2,)), (3, 4, 6, 3)),
+    "botnet26t_256": ("global", "relu", ((), (), (2,), (1, 2)), (2, 2, 2, 2)),
+    "halonet26t": ("halo", "relu", ((), (), (2,), (1, 2)), (2, 2, 2, 2)),
+    "halonet50ts": ("halo", "silu", ((), (4,), (2, 4, 6), (2,)), (3, 4, 6, 3)),
+}
+HALO = {"key_dim": None, "block_size": 8, "mask_padding": False, "scale_positions": False}
+MIXERS = {
+    "botnet26t_256": {"num_heads": 4, "key_dim": None, "scale_positions": False},
+    "halonet26t": {**HALO, "num_heads": 8, "halo_size": 2, "strided_queries": True},
+    "halonet50ts": {**HALO, "num_heads": (8, 4, 8, 8), "halo_size": 3, "strided_queries": True},
+}
+
+
+def test_networks_of_timm():
+    """A wrong one would load the weights, whose names and shapes are the same."""
+    rows = {row.name: row.spec for row in specs.ROWS if row.source == "timm"}
+    assert rows.pop("resnet50_pytorch").padding == "symmetric"
+    assert rows.keys() == TIMM.keys()
+    for name, spec in rows.items():
+        first = spec.lambda_layer.scope if spec.mixer == "lambda" else spec.mixer
+        assert (first, spec.activation, spec.mixer_blocks, spec.blocks) == TIMM[name]
+        assert (spec.mixer_pool_size, spec.stem, spec.padding) == (2, "tiered", "symmetric")
+        assert (spec.shortcut, spec.filters, spec.squeeze_excitation) == ("conv", 64, (False,) * 4)
+        assert spec.mixer_arguments == MIXERS.get(name, {})
+        assert spec.lambda_layer.use_bias == (spec.lambda_layer.scope == 9)
+    others = [row.spec for row in specs.ROWS if row.source != "timm" and hasattr(row.spec, "stem")]
+    assert {spec.mixer_pool_size for spec in others} == {3}

@@ -1,5 +1,7 @@
 """Loading `.weights.h5` files, and refusing those that do not fit, or are no weights."""
 
+from pathlib import Path
+
 import h5py
 import keras
 import numpy as np
@@ -11,6 +13,7 @@ from lambda_keras.applications import LambdaResNet14, LambdaResNet26T, MobileNet
 from lambda_keras.layers import LambdaLayer
 from lambda_keras.models import resnet
 from lambda_keras.weights import hub, load_weights
+from lambda_keras.weights.files import find_weights
 
 CLASSES = 3
 
@@ -56,6 +59,37 @@ def test_convolutions_that_pad_otherwise(saved_as, loaded_as, tmp_path):
     message = r"only one of the two has the layer 'c3_block1_2_pad'\. Give the padding= "
     assert_refused(small(padding=loaded_as), path, message)
     small(padding=saved_as, weights=path, include_top=False)
+
+
+@pytest.mark.one_backend
+def test_scaled_inputs(tmp_path):
+    """A layer without weights that scales inputs, as in MobileNets, belongs to the file."""
+
+    def model(*scaling) -> keras.Model:
+        convolution = keras.layers.Conv2D(2, 1, name="stem")
+        return keras.Sequential([keras.Input((4, 4, 3)), *scaling, convolution], name="mine")
+
+    path = tmp_path / "mine.weights.h5"
+    for name in ("input_rescaling", "stem_rescaling"):
+        scaled, again = (model(keras.layers.Rescaling(2.0, name=name)) for _ in range(2))
+        scaled.save_weights(path)
+        load_weights(again, path, "mine")
+        for old, new in zip(scaled.get_weights(), again.get_weights(), strict=True):
+            np.testing.assert_array_equal(new, old)
+        assert_refused(model(), path, f"only one of the two has the layer '{name}'")
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("name", ["a.weights.h5", "a.safetensors", "folder"])
+def test_home_folder(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / name
+    if name == "folder":
+        path.mkdir()
+        path /= "model.safetensors"
+    path.touch()
+    for weights in (f"~/{name}", Path("~", name)):
+        assert find_weights(weights, "lambda_resnet14") == path
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Convolutions of long sequences, at which oneDNN would divide by zero."""
 
+import math
 import os
 import subprocess
 import sys
@@ -7,7 +8,7 @@ import sys
 import keras
 import pytest
 
-from lambda_keras.layers.position_lambdas.conv import countable
+from lambda_keras.layers.position_lambdas.conv import conv, countable
 
 
 def test_convolved_sequences_have_few_factors_of_two():
@@ -53,3 +54,28 @@ def test_training_does_not_end_the_process(code):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     result = subprocess.run([sys.executable, "-c", code], env=environment, check=False)
     assert result.returncode == 0
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@pytest.mark.parametrize("grid", [(5,), (3, 4), (2, 3, 2)])
+def test_precision_of_the_convolution(monkeypatch, grid, kind):
+    """In float32 on CPUs but by JAX: oneDNN's gradients in bfloat16 write past their memory."""
+    seen = []
+
+    def convolve(values, kernel, *arguments):
+        seen.extend(keras.backend.standardize_dtype(one.dtype) for one in (values, kernel))
+        return original(values, kernel, *arguments)
+
+    module = sys.modules[conv.__module__]
+    original = module.convolve
+    monkeypatch.setattr(module, "convolve", convolve)
+    monkeypatch.setattr(module, "device_kind", lambda: kind)
+    size = math.prod(grid)
+    queries = keras.ops.ones((2, *grid, 3, 4), "bfloat16")
+    values = keras.ops.ones((2, *grid, 5, 1), "bfloat16")
+    embeddings = keras.ops.ones((*(3 for _ in grid), 1, 4), "bfloat16")
+    outputs = conv(queries, values, embeddings)
+    exact = kind == "cpu" and keras.backend.backend() != "jax"
+    assert seen == ["float32" if exact else "bfloat16"] * 2
+    assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"
+    assert outputs.shape == (2, size, 3, 5)
