@@ -9,10 +9,10 @@ export PYTHONDONTWRITEBYTECODE =
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo demo-detection demo-docs docs docs-programs test test-all lint test-slow test-jax \
-  test-torch test-pseudo test-benchmark lock clean
+  test-torch test-tf221 test-pseudo test-benchmark lock clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .venv/installed  ## Train a small LambdaResNet on handwritten digits, evaluate and export it
 	.venv/bin/python -m zoo.train --config tpu_configs/lambda_resnet14_digits.yaml \
@@ -39,7 +39,7 @@ ALL = -m "slow or not slow"  # what pyproject.toml leaves out of `make test`, to
 test: lint  ## Lint, type-check and run the quick tests on TensorFlow
 	.venv/bin/python -m pytest $(WORKERS)
 
-test-all: test-slow test-jax test-torch test-pseudo test-benchmark docs  ## Run what `make test` leaves out: slow tests, other backends and packages, the site
+test-all: test-slow test-jax test-torch test-tf221 test-pseudo test-benchmark docs  ## Run what `make test` leaves out: slow tests, other backends and packages, the site
 
 lint: .venv/installed  ## ruff (rules and format) and pyright
 	.venv/bin/ruff check .
@@ -72,6 +72,12 @@ test-benchmark: .venv-benchmark/installed .venv-tpu/installed  ## Run the tests 
 
 test-pseudo: .venv-pseudo/installed  ## Run the tests of pseudo-labels on Apache Beam
 	.venv-pseudo/bin/python -m pytest $(WORKERS) $(ALL) tests/zoo/pseudo_label
+
+test-tf221: .venv-tf221/installed  ## Run layers, a training and an export on TensorFlow 2.21
+	.venv-tf221/bin/python -m pytest $(WORKERS) tests/layers/test_lambda_layer.py \
+	  tests/layers/test_saved_layers.py tests/layers/test_batch_normalization.py \
+	  tests/layers/position_lambdas tests/zoo/export/test_saved_model.py \
+	  tests/zoo/train/test_classification.py::test_run_folder_is_complete
 
 # Every warning is an error: links and anchors that lead nowhere, missing or undocumented symbols.
 SPHINX = .venv-docs/bin/sphinx-build -W --keep-going --conf-dir docs -d build/doctrees
@@ -131,6 +137,17 @@ INSTALL = .venv-lock/bin/uv pip install --quiet --python $(@D)/bin/python
 	$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# Hard links to the files of .venv, but for TensorFlow and what needs another version with it. The
+# detectors' packages have none.
+.venv-tf221/installed: .venv/installed
+	@echo "Installing TensorFlow 2.21 into $(@D), a copy of .venv"
+	rm -rf $(@D)
+	cp -al .venv $(@D)
+	rm $@
+	.venv-lock/bin/uv pip uninstall --quiet --python $(@D)/bin/python tf-models-official tensorflow-text
+	$(INSTALL) tensorflow==2.21.0 tensorflow-serving-api==2.21.0 tf_keras==2.21.0
+	@touch $@
+
 # Keeps the versions that still fit; `make lock LOCK_ARGS=--upgrade` takes the newest ones.
 COMPILE = .venv-lock/bin/uv pip compile --quiet pyproject.toml --universal --python-version 3.11 \
   --fork-strategy fewest --constraint requirements/constraints.txt \
@@ -164,5 +181,5 @@ lock: .venv-lock/installed  ## Write requirements/*.lock anew from pyproject.tom
 	@touch $@
 
 clean:  ## Remove the environments and caches; runs/ stays
-	rm -rf .venv .venv-jax .venv-torch .venv-benchmark .venv-pseudo .venv-docs .venv-tpu .venv-lock build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf .venv .venv-jax .venv-torch .venv-benchmark .venv-pseudo .venv-docs .venv-tpu .venv-tf221 .venv-lock build dist *.egg-info .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 from support.commands import parse
 
 import lambda_keras
@@ -18,6 +19,18 @@ COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BUILT = {name: service for name, service in COMPOSE["services"].items() if "build" in service}
+
+
+def test_extras_allow_every_tensorflow_that_is_tested():
+    texts = ((ROOT / name).read_text() for name in ("requirements/constraints.txt", "Makefile"))
+    versions = [re.search(r"\btensorflow==([\d.]+)", text)[1] for text in texts]
+    for extra in ("tensorflow", "gpu", "export"):
+        (allowed,) = [
+            requirement.specifier
+            for requirement in map(Requirement, PROJECT["optional-dependencies"][extra])
+            if requirement.name in ("tensorflow", "tensorflow-serving-api")
+        ]
+        assert [version for version in versions if version not in allowed] == []
 
 
 def test_tags_are_published_after_all_other_jobs():

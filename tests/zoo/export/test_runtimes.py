@@ -65,10 +65,10 @@ import signal, subprocess
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also where tests run in the background
 subprocess.run({command})"""
     environment = {**os.environ, "TOKEN": str(tmp_path)}
-    process = subprocess.Popen([sys.executable, "-c", code], env=environment)
-    leftovers.wait(started.exists)
-    process.send_signal(number)
-    assert process.wait() == -number
+    with subprocess.Popen([sys.executable, "-c", code], env=environment) as process:
+        leftovers.wait(started.exists)
+        process.send_signal(number)
+    assert process.returncode == -number
     leftovers.wait(lambda: not leftovers.running(str(tmp_path)))
 
 
