@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 from support import commands, needs, networks
+from support.lfs import LFS_POINTER, PULL
 
 from lambda_keras import applications
 from lambda_keras.weights.state_dicts import SCHEMES, expected_tensors
@@ -112,7 +113,7 @@ def test_full_disk(saved, tmp_path, monkeypatch, capsys):
     arguments += ["--model", "lambda_resnet14"]
     line = commands.fail(main, monkeypatch, capsys, *arguments)
     assert line == f"error: [Errno 28] No space left on device: '{output}'\n"
-    assert list(output.parent.iterdir()) == []
+    assert not output.parent.exists()
 
 
 @pytest.mark.slow
@@ -190,6 +191,15 @@ def test_pytorch_is_asked_for(tmp_path, monkeypatch):
     path.write_bytes(b"")
     with pytest.raises(ImportError, match=r"pip install 'SOURCE\[convert\]'"):
         run("lambda_resnet14", path, tmp_path / "a.weights.h5")
+
+
+def test_pointer_of_git_lfs_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "a.pth"
+    path.write_bytes(LFS_POINTER)
+    torch = SimpleNamespace(load=lambda *_, **options: 1 / 0)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    with pytest.raises(ValueError, match=rf"intact PyTorch checkpoint .*\({PULL}\)$"):
+        convert.read_pytorch(path)
 
 
 def test_code_in_pickles_is_refused_by_pytorch(monkeypatch):

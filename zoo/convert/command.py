@@ -9,7 +9,7 @@ from zoo import model_card
 from zoo.cli.settings import Settings
 from zoo.errors import needs_extra
 from zoo.fields import OutputFile, TypedValues, named
-from zoo.files import atomic_write, keras_file, naming_full_disks, why_no_file
+from zoo.files import atomic_write, keras_file, naming_full_disks
 from zoo.registry import create_model, find_model, trainable_parameters
 
 if TYPE_CHECKING:
@@ -94,11 +94,11 @@ def read_pytorch(path: Path) -> "dict[str, np.ndarray]":
     with needs_extra("convert"):
         import torch  # pyright: ignore[reportMissingImports]
     try:
-        if why := why_no_file(path):
-            raise ValueError(why)
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # damaged pickles fail in every way there is
-        reason = (str(error) or type(error).__name__).splitlines()[0]
+        from lambda_keras.weights.hub import why_pointer
+
+        reason = why_pointer(path) or (str(error) or type(error).__name__).splitlines()[0]
         raise ValueError(
             "expected an intact PyTorch checkpoint of tensors and plain values, without code. "
             f"Received: {str(path)!r} ({reason})"
