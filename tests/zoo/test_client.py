@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -195,6 +196,20 @@ def test_refusals(url, monkeypatch, capsys, arguments, reason):
     photo = arguments.split()[0]
     line = fail(monkeypatch, capsys, "--url", url, "--model", "colours", *arguments.split())
     assert f"error: {url} refused {photo}: {reason}" in line
+
+
+def test_a_server_may_take_its_time():
+    """The limit is for the whole answer, not for its first byte."""
+
+    class Slow(Colours):
+        def run(self, signature, inputs):
+            time.sleep(0.5)
+            return super().run(signature, inputs)
+
+    with serving(Model("colours", "1", [Slow()])) as url:
+        config = ClientConfig(photos=["."], model="colours", url=url, timeout=20)
+        with client.connect(config) as send:
+            assert b"predictions" in send([picture("rot")])
 
 
 def test_address_of_a_version(monkeypatch):

@@ -11,7 +11,7 @@ from support import commands
 
 from lambda_keras.applications import preprocess_input
 from zoo import run_folder
-from zoo.inference.lambda_maps import attention_maps
+from zoo.inference.lambda_maps import attention_maps, lambda_maps, lambdas
 from zoo.inference.source.run import Run
 from zoo.maps import __main__ as maps
 from zoo.plots import lambda_maps as plots
@@ -77,6 +77,27 @@ def test_attention_maps_and_lambdas_of_two_runs_stand_in_one_picture(
     assert all(len(part.axes) in (1, 2) for part in drawn[1].subfigs)
     with Image.open(output) as picture:
         assert len(np.unique(np.asarray(picture))) > 50
+
+
+def test_weights_of_lambdas_are_the_mean_of_heads_at_three_queries(
+    runs, photo, tmp_path, monkeypatch
+):
+    """Content and position together, by default on the diagonal."""
+    drawn = []
+    monkeypatch.setattr(plots, "plot_rows", lambda *given: drawn.append(given))
+    maps.main([photo, "--run", runs["lambda"], "--output", str(tmp_path / "maps.png")])
+    ((_, queries, grid, (of_lambdas, of_weights), _),) = drawn
+    assert (queries, grid) == ([(1, 1), (2, 2), (3, 3)], (4, 4))
+    classifier, last = Run(Path(runs["lambda"])).load(), "c5_block1_2_lambda"
+    image = preprocess_input(classifier.view(photo))
+    for query, matrix, weights in zip(
+        queries, of_lambdas.pictures, of_weights.pictures, strict=True
+    ):
+        found = lambda_maps(classifier.model, last, image, *query)
+        expected = (found.content + found.position).mean(0)
+        np.testing.assert_allclose(weights, expected, rtol=1e-4, atol=1e-6)
+        by_group = lambdas(classifier.model, last, image, *query)
+        np.testing.assert_allclose(matrix, np.concatenate(by_group), rtol=1e-4, atol=1e-6)
 
 
 def test_maps_of_published_weights(tmp_path):

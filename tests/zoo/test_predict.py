@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 from support import commands
 
+from zoo.inference.photos import check_replaces_none
 from zoo.inference.predictions import ClassScore
 from zoo.inference.source import kinds
 from zoo.inference.source.run import Run
@@ -85,11 +87,13 @@ class Red:
     """Takes every image for red."""
 
     name = "red"
+    precisions: ClassVar[list] = []
 
     def load(self):
         return self
 
     def computing_in(self, precision):
+        self.precisions.append(precision)
         return self
 
     def predict_files(self, photos, top):
@@ -115,6 +119,37 @@ def test_many_images_take_several_grids(here, monkeypatch, capsys):
     assert {title for _, title, _ in drawn} == {"red: most probable classes"}
     assert drawn[0][0][0][2] == [("red\x1b[2J", 1.0)]
     assert capsys.readouterr().out.splitlines()[-3:] == [f"wrote {name}" for name in names]
+
+
+@pytest.mark.parametrize(("photos", "grids"), [(1, 1), (99, 1), (100, 1), (101, 2), (200, 2)])
+def test_as_many_grids_as_needed(photos, grids):
+    names = ["a/b.png", "a/b-2.png"][:grids]
+    assert list(map(str, predict._outputs(Path("a/b.png"), photos))) == names
+    assert predict._outputs(Path("a/b.json"), photos) == [Path("a/b.json")]
+    assert predict._outputs(None, photos) == []
+
+
+@pytest.mark.usefixtures("here")
+def test_the_precision_is_that_of_the_settings(monkeypatch):
+    monkeypatch.setattr(kinds, "choose", lambda _: Red())
+    monkeypatch.setattr(Red, "precisions", [])
+    for arguments in ([], ["--precision", "mixed_bfloat16"]):
+        main(["flower.png", "--run", "run", *arguments])
+    assert Red.precisions == [None, "mixed_bfloat16"]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_no_image_is_replaced(tmp_path, number):
+    photos = [tmp_path / name for name in "abc"]
+    for photo in photos:
+        photo.touch()
+    for output in (photos[number], tmp_path / "link"):
+        if output.name == "link":
+            output.symlink_to(photos[number])
+        with pytest.raises(ValueError, match="is one of the images; expected another file"):
+            check_replaces_none(output, photos)
+    check_replaces_none(tmp_path / "other", photos)
+    check_replaces_none(None, photos)
 
 
 @pytest.mark.parametrize("output", ["predictions.json", "predictions.png"])

@@ -2,13 +2,14 @@
 
 import os
 import signal
+import socket
 from pathlib import Path
 
 import pytest
 from support.serving import Colours
 
 from zoo.serve import app, connections
-from zoo.serve.command import ServeConfig, run
+from zoo.serve.command import ServeConfig, bound, ready, run
 from zoo.serve.exports import Export
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "exports" / "onnx"
@@ -61,6 +62,17 @@ def test_every_setting_reaches_the_server(served, capsys):
     assert (model.name, len(model.runtimes), model._batches.size) == ("other", 2, 3)
     assert (model.max_bytes, model.max_waiting, model.timeout) == (2**19, 7, 2.5)
     assert "warning: all who can reach 0.0.0.0:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("host", "url"), [("127.0.0.1", "http://127.0.0.1:80/v1"), ("::1", "http://[::1]:80/v1")]
+)
+def test_addresses_of_both_kinds(host, url):
+    assert url in ready(Export(FIXTURE, "onnx"), "m", host, 80)
+    with bound(host, 0) as listener:
+        listener.listen()
+        with socket.create_connection(listener.getsockname()[:2], 10):
+            assert listener.getsockname()[0] == host
 
 
 def test_defaults_of_a_model():
