@@ -116,10 +116,10 @@ def test_objects_of_a_detector():
         classes=[7, 8, 9],
         labels=["cat", "dog", "cow"],
         scores=[0.912346, 0.5, 0.0],
-        boxes=[[1.00049, 2.0, 3.0, 4.0], [5.0, 6.0, 0.0, 7.0], [1.0, 1.0, 1.0, 1.0]],
+        boxes=[[1.23449, 2.0, 3.0, 4.0], [5.0, 6.0, 0.0, 7.0], [1.0, 1.0, 1.0, 1.0]],
     )
     assert answer.found(3) == [
-        {"name": "cat", "image_id": 3, "category_id": 7, "bbox": [1, 2, 3, 4], "score": 0.91235}
+        {"name": "cat", "image_id": 3, "category_id": 7, "bbox": [1.234, 2, 3, 4], "score": 0.91235}
     ]
     assert answer.top()[1] == (8, "dog", 0.5)
 

@@ -83,6 +83,20 @@ def test_answers_are_those_of_the_model(china, tmp_path, classifier, monkeypatch
         np.testing.assert_allclose(got, probabilities[order], rtol=1e-4)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_several_images_are_predicted_in_batches(classifier, monkeypatch, count):
+    monkeypatch.setattr(inference, "BATCH_SIZE", 2)
+    pixels = np.random.default_rng(0).integers(0, 256, (count, 20, 20, 3), "uint8")
+    answers = classifier(pixels, top=2)
+    alone = [classifier(image, top=2) for image in pixels]
+    assert [[score.index for score in top] for top in answers] == [
+        [score.index for score in top] for top in alone
+    ]
+    np.testing.assert_allclose(
+        [top[0].probability for top in answers], [top[0].probability for top in alone], rtol=1e-4
+    )
+
+
 @pytest.mark.parametrize(
     ("resize", "text"),
     [
