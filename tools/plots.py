@@ -112,20 +112,20 @@ def plot_training(result: Mapping[str, Any], rows: Sequence[Any], path: Path) ->
     axis.set_xlim(right=2.6 * sizes[-1])  # place for names, and for crosses above them
     axis.set_ylim(top=2 * axis.get_ylim()[1])
     axis.set(xlabel=f"Size of the map, depth {rows[0]['depth']}", ylabel="Training step, ms")
-    for line in [line for line in axis.lines if line.get_label() in names]:
-        name, (x, y) = str(line.get_label()), line.get_xydata()[-1]
-        ends = x == sizes[-1]
-        place_of_name = {"xytext": (7, 0) if ends else (-7, 3), "textcoords": "offset points"}
-        side = {"ha": "left", "va": "center"} if ends else {"ha": "right", "va": "bottom"}
-        axis.annotate(names[name], (x, y), **place_of_name, **side)
-    crosses = [line for line in axis.lines if line.get_marker() == "x"]
+    lines: list[Any] = list(axis.lines)
+    beside: dict[str, Any] = {"xytext": (7, 0), "textcoords": "offset points", "va": "center"}
+    for line in [line for line in lines if line.get_label() in names]:
+        x, y = line.get_xydata()[-1]
+        above = {} if x == sizes[-1] else {"xytext": (-7, 3), "ha": "right", "va": "bottom"}
+        axis.annotate(names[line.get_label()], (x, y), **{**beside, **above})
+    crosses = [line for line in lines if line.get_marker() == "x"]
     reasons = [row[FORWARD_BACKWARD]["reason"] for row in rows if row[FORWARD_BACKWARD]["reason"]]
     for line, reason in zip(crosses, reasons, strict=True):
-        at = {"xycoords": line.get_transform(), "textcoords": "offset points", "va": "center"}
-        axis.annotate(reason.partition(":")[0], line.get_xydata()[0], xytext=(7, 0), **at)
+        at = {**beside, "xycoords": line.get_transform()}
+        axis.annotate(reason.partition(":")[0], line.get_xydata()[0], **at)
     how = f"Batch {batch}, {result['settings']['dtype']}, {place(result)}"
     figure.text(0.99, 0.01, how, ha="right", fontsize=9, color=INK)
-    figure.get_layout_engine().set(rect=(0, 0.05, 1, 0.95))
+    figure.set_layout_engine("constrained", rect=(0, 0.05, 1, 0.95))
     save_figure(figure, path)
 
 
