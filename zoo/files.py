@@ -12,6 +12,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
@@ -31,6 +32,7 @@ _LITTER = re.compile(
     r"|(eh)?thumbs\.db|desktop\.ini",
     re.IGNORECASE | re.DOTALL,
 )
+TRIAL_S = 1.0  # within which the trial of `check_output` ends, which locks a folder, too
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk full, quota exceeded, file too large
 
 
@@ -231,7 +233,7 @@ def new_folders(folder: Path) -> Iterator[None]:
         yield
     finally:
         for place in made:
-            with suppress(OSError):
+            with suppress(OSError), _locked_now(place):  # or another process holds it
                 place.rmdir()
 
 
@@ -409,36 +411,43 @@ def _locked(path: Path, must: bool = False) -> Iterator[None]:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Holds a new or existing folder; raises `BlockingIOError` while another process holds it.
+    """Locks a new or existing folder; raises `BlockingIOError` while another process does.
 
-    A lock on an unfinished file does, which ends with its process. In a bucket, and on a file
-    system without locks, nothing is held.
+    The lock ends with its process. In a bucket, and on a file system without locks, there is none.
     """
     if in_bucket(folder):
         yield
         return
-    path = folder / f"{_PARTIAL}held"
+    end = time.monotonic() + TRIAL_S
     with ExitStack() as holding:
         while True:
-            with suppress(FileNotFoundError):  # another process removed its folder or file
+            try:
                 holding.enter_context(new_folders(folder))
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-                holding.callback(os.close, descriptor)
-                _try_lock(descriptor)
-                if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                descriptor = holding.enter_context(_locked_now(folder))
+                if os.path.samestat(os.fstat(descriptor), os.stat(folder)):
                     break
-        holding.callback(path.unlink, missing_ok=True)
+            except FileNotFoundError:  # removed by the trial of another process
+                pass
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(TRIAL_S / 10)
         yield
 
 
-def _try_lock(descriptor: int) -> None:
-    """Locks a file, or raises `BlockingIOError`; file systems without locks need none."""
+@contextmanager
+def _locked_now(folder: Path) -> Iterator[int]:
+    """Locks a folder, or raises `BlockingIOError`; file systems without locks need none."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:
-        pass
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if isinstance(error, BlockingIOError):
+                raise
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

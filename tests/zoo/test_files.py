@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import tensorflow as tf
 from support.lfs import LFS_POINTER, PULL
 
 from lambda_keras.weights import hub
+from zoo import files
 from zoo.client import _content as load_client_image
 from zoo.config import DataConfig
 from zoo.data.readable import check_readable
@@ -29,9 +31,9 @@ from zoo.files import (
     find_pointer,
     held,
     is_litter,
-    is_partial,
     local_copy,
     location,
+    new_folders,
     next_version,
     remove,
     remove_partial,
@@ -117,43 +119,51 @@ with held(Path(sys.argv[1])):
 """
 
 
-def test_folder_is_held_by_one_process_until_it_is_gone(tmp_path):
+def test_folder_is_held_by_one_process_until_it_is_gone(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "TRIAL_S", 0.01)
     folder = tmp_path / "new" / "run"
     command = [sys.executable, "-c", HOLDER, str(folder)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout.readline() == "holding\n"
-        remove_partial(folder)
         with pytest.raises(BlockingIOError), held(folder):
             pass
         process.kill()
+    assert list(folder.iterdir()) == []
     with held(folder):
         (folder / "a").touch()
     assert list(folder.iterdir()) == [folder / "a"]
 
 
-def test_folder_that_is_held_and_stays_empty_is_removed(tmp_path):
+def test_folder_that_is_held_and_stays_empty_is_removed_if_it_is_new(tmp_path):
     for place in (tmp_path / "new" / "run", tmp_path / "there"):
         (tmp_path / "there").mkdir(exist_ok=True)
         with held(place):
-            assert is_partial(*place.iterdir())
+            assert list(place.iterdir()) == []
     assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
 
 
-def test_holding_starts_again_where_a_folder_is_removed_meanwhile(tmp_path, monkeypatch):
+def test_trial_of_another_process_removes_a_folder_before_it_is_held(tmp_path, monkeypatch):
     folder, flock, calls = tmp_path / "run", fcntl.flock, []
 
     def removed_at_first(descriptor, operation):
-        flock(descriptor, operation)
         calls.append(operation)
         if len(calls) == 1:
-            remove(folder)
+            folder.rmdir()
+        flock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", removed_at_first)
     with held(folder):
         assert len(calls) == 2
-        assert is_partial(*folder.iterdir())
+        assert folder.is_dir()
+
+
+def test_trial_of_another_process_leaves_a_folder_that_is_held(tmp_path):
+    with ExitStack() as holding:
+        with new_folders(tmp_path / "run"):  # as `check_output` makes them
+            holding.enter_context(held(tmp_path / "run"))
+        assert (tmp_path / "run").is_dir()
 
 
 def test_file_system_without_locks_holds_nothing(tmp_path, monkeypatch):
