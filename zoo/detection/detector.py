@@ -20,7 +20,13 @@ from lambda_keras.weights.fit import check_finite, check_fit
 from zoo import run_folder
 from zoo.config.detection import DetectionConfig, DetectorConfig
 from zoo.detection.coco import Json
-from zoo.detection.experiment import Task, create_experiment, infer, precision, to_coco
+from zoo.detection.experiment import (
+    Task,
+    create_experiment,
+    infer,
+    precision,
+    to_coco,
+)
 from zoo.detection.shards import Labels, check_shape
 from zoo.errors import first_wrong, needs_extra
 from zoo.inference.images import Image, read_pixels, several
@@ -110,6 +116,8 @@ class Detector:
                 raise ValueError("other shapes or categories")
             status = tf.train.Checkpoint(model=model).read(path)
             status.assert_existing_objects_matched().expect_partial()
+            for name, variable in detector._variables().items():
+                check_finite(name, variable.numpy(), path)
         except (AssertionError, ValueError, IndexError, RuntimeError, tf.errors.OpError) as error:
             reason = " ".join(str(error).split())[:200]
             raise ValueError(f"run: {path} is damaged or of another detector: {reason}") from None
@@ -184,6 +192,9 @@ class Detector:
             `detection_boxes` (count, 100, 4), each [top, left, bottom, right] in pixels of the
             resized image, `detection_classes`, `detection_scores`, `num_detections`, with masks
             `detection_masks`, and `image_info` (count, 4, 2), of which row 2 is the scale.
+
+        Raises:
+            ValueError: If outputs are not finite.
         """
         outputs = self._infer(tf.constant(images))
         arrays = {name: value.numpy() for name, value in outputs.items()}

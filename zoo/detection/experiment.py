@@ -22,6 +22,7 @@ from zoo import registry
 from zoo.config.detection import STRIDE, DetectionConfig
 from zoo.detection import coco, report, shards
 from zoo.errors import needs_extra, unknown
+from zoo.inference.predictions import check_outputs
 from zoo.registry import create_model, kernels, set_batch_norm
 
 with needs_extra("detection"):
@@ -53,8 +54,12 @@ LARGEST = 2**16
 NMS = ("v1", "v2", "v3", "batched")
 CHECKED = ConfigDict(strict=True, allow_inf_nan=False)
 # Outputs of the Model Garden's model for objects.
-FOUND = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
+SCORES = "detection_scores"
+FOUND = ("detection_boxes", "detection_classes", SCORES, "num_detections")
 MASKS = "detection_masks"
+# Outputs that objects come from.
+SOURCES = ("backbone_features", "decoder_features", "rpn_boxes", "rpn_scores", "class_outputs",
+           "box_outputs")  # fmt: skip
 
 
 @dataclasses.dataclass
@@ -299,11 +304,17 @@ def infer(model: Any, images: Any, anchors: Any, info: Any) -> dict[str, Any]:
     The Model Garden clips them to the padded image. Here, boxes are clipped before non-maximum
     suppression and mask prediction, so that masks fill the clipped boxes. `info` is of shape
     `(batch, 4, 2)`: row 0 is the size of the image before resizing and padding, row 2 the scale.
+    Non-maximum suppression turns NaN into no objects: the scores of such an image become NaN.
     """
     size = info[:, 0] * info[:, 2]
     outputs = model(images, image_shape=size, anchor_boxes=anchors, training=False)
     found = {name: outputs[name] for name in (*FOUND, MASKS) if name in outputs}
-    return {**found, "image_info": info}
+    scores, finite = found[SCORES], tf.constant(True)
+    sources = [outputs[name] for name in (*SOURCES, MASKS) if outputs.get(name) is not None]
+    for one in tf.nest.flatten(sources):
+        finite &= tf.reduce_all(tf.math.is_finite(one), range(1, len(one.shape)))
+    scores = tf.where(finite[..., None], scores, tf.constant(np.nan, scores.dtype))
+    return {**found, SCORES: scores, "image_info": info}
 
 
 class Task(MaskRCNNTask):
@@ -373,7 +384,13 @@ def to_coco(outputs: Mapping[str, np.ndarray], ids: Any) -> list[coco.Json]:
         A dict for each object, the highest scores of an image first: `image_id`, `category_id`,
         `bbox` (left, top, width, height in pixels), `score` from 0 to 1, and, with masks,
         `segmentation`, an RLE.
+
+    Raises:
+        ValueError: If outputs are not finite.
     """
+    check_outputs(
+        "the detector", {name: outputs[name] for name in (*FOUND, MASKS) if name in outputs}
+    )
     scale = np.tile(outputs["image_info"][:, 2:3, :], (1, 1, 2))
     arrays = {
         **outputs,

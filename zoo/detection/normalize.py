@@ -226,8 +226,8 @@ def find_files(images: list[Json], folder: Path, notes: Findings, faults: Findin
         named[repr(one.get("id"))].add(matches[name][0] if name in matches else repr(name))
     found = []
     for one, name in zip(images, given, strict=True):
-        number = one.get("id")
-        if type(number) is int and len(named[repr(number)]) > 1:
+        number = short(one.get("id"))
+        if len(named[repr(one.get("id"))]) > 1:
             faults.add("expected a whole number of its own", f"image {number}: {short(name)}")
             continue
         if not isinstance(name, str) or name not in matches:
@@ -235,7 +235,7 @@ def find_files(images: list[Json], folder: Path, notes: Findings, faults: Findin
             faults.add(
                 "expected file_name to be a file of the folder, by its path or by a base name that "
                 "one file has (rename the files, or file_name in the JSON)",
-                f"image {short(one.get('id'))}: file_name={shown!r}",
+                f"image {number}: file_name={shown!r}",
             )
             continue
         file, is_path = matches[name]

@@ -149,6 +149,8 @@ SIZE = {"size": [10, 20]}
             segmentation=[[0, 0, 20, 10] * 200],
         ),
         case("annotations/0", "expected bbox=", bbox=[2, 2, 4, 10**400]),
+        case("annotations/0", "expected bbox=", bbox=[2, 2, 4, 2**54]),
+        case("annotations/0", "expected bbox=", bbox=[-(2**54), 2, 2**54, 4]),
         case("annotations/0", "RLE of the height", segmentation={"size": [5, 5], "counts": [25]}),
         case("annotations/0", ": 3 pixels, not 200", segmentation={**SIZE, "counts": [1, 2]}),
         case("annotations/0", "whole numbers", segmentation={**SIZE, "counts": [-1, 201]}),
@@ -156,6 +158,7 @@ SIZE = {"size": [10, 20]}
         case("annotations/0", "one with 'z'", segmentation={**SIZE, "counts": "zz"}),
         case("annotations/0", "5 pixels, not 200", segmentation={**SIZE, "counts": "5"}),
         case("annotations/0", "one with ' '", segmentation={**SIZE, "counts": "a b"}),
+        case("annotations/0", "one with 'o'", segmentation={**SIZE, "counts": "o" * 8 + "0"}),
     ],
 )
 def test_what_is_wrong_is_refused_or_left_out(folder, content, message, capsys):
@@ -183,6 +186,38 @@ def test_an_id_of_two_images_gives_neither_the_objects_of_the_other(folder, file
     found = read(path, folder, skip=True)
     assert {number: len(objects) for number, objects in found.objects.items()} == {9: 1}
     assert "objects of images that are left out (2," in capsys.readouterr().err
+
+
+def test_long_polygons_of_small_images_are_read():
+    """Edges of 100 times its sides are allowed, which tools draw by hand."""
+    zigzag = [x for i in range(100) for x in (i % 2 * 19, 1 + i * 0.08)]
+    mask_of = read_mask([[*zigzag, 0, 9]], 10, 20)
+    assert mask.decode(mask_of).any()
+
+
+@pytest.mark.parametrize(("outside", "noted"), [(1, False), (1.5, True)])
+def test_boxes_over_the_edge_by_more_than_a_pixel_are_noted(folder, outside, noted, capsys):
+    content = changed("annotations/0", bbox=[2, 2, 18 + outside, 3], area=50)
+    (one, _) = read(write(folder, content), folder).objects[7]
+    assert one["bbox"] == [2, 2, 18, 3]
+    assert one["area"] == (12 if noted else 50)
+    assert ("boxes clipped at the edge" in capsys.readouterr().err) == noted
+
+
+@pytest.mark.parametrize("crowds", [0, 1, 2])
+def test_objects_that_are_all_crowds_are_said(folder, crowds, capsys):
+    content = copy.deepcopy(GOOD)
+    for number, one in enumerate(content["annotations"]):
+        one["iscrowd"] = int(number < crowds)
+    read(write(folder, content), folder)
+    assert ("all objects are crowds" in capsys.readouterr().err) == (crowds == 2)
+
+
+def test_boxes_of_masks_that_are_not_used(folder):
+    """Boxes alone are asked for; where there is none, the mask has it."""
+    found = read(write(folder, changed("annotations/0", bbox=None)), folder, masks=False)
+    assert found.objects[7][0]["bbox"] == [2, 2, 4, 3]
+    assert "segmentation" not in found.objects[7][0]
 
 
 def test_many_faults_are_counted(folder):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from official.vision.dataloaders.tf_example_decoder import TfExampleDecoder
+from PIL import Image
 from pycocotools.mask import decode
 
 from zoo.detection import coco, convert, shards
@@ -163,6 +164,67 @@ def test_boxes_alone(drawn, tmp_path, capsys):
     assert "segmentation" not in text
 
 
+def joined(folder, count, **options):
+    """A folder of shards of a training image with `count` objects, and one with one object."""
+    Image.new("RGB", (200, 100)).save(folder / "1.png")
+    boxes = [[i % 190, i // 190, 5, 5] for i in range(count)]
+    for part, number in (("train", count), ("val", 1)):
+        objects = [{"image_id": 1, "category_id": 20000, "bbox": box} for box in boxes[:number]]
+        content = {"images": [{"id": 1, "file_name": "1.png"}], "annotations": objects}
+        content |= {"categories": [{"id": 20000, "name": "a"}]}
+        (folder / f"{part}.json").write_text(json.dumps(content))
+    given = {f"{part}_images": folder for part in PARTS}
+    given |= {f"{part}_annotations": folder / f"{part}.json" for part in PARTS}
+    convert.main(arguments(folder, folder / "new", **given, **options))
+    return folder / "new"
+
+
+@pytest.mark.parametrize(("count", "room"), [(1, 100), (101, 101)])
+def test_room_for_objects_and_ids_of_the_file(tmp_path, capsys, count, room):
+    dataset = shards.Dataset.read(joined(tmp_path, count))
+    assert dataset.most_objects == room
+    assert dataset.file_ids == {1: 20000}
+    line = "1 images have more than 100 objects: training, detection and AP have room for 101 in"
+    assert (line in capsys.readouterr().out) == (count > 100)
+
+
+def test_no_more_shards_than_images(tmp_path):
+    files = sorted(path.name for path in joined(tmp_path, 1).glob("*.tfrecord"))
+    assert files == ["train-00000-of-00001.tfrecord", "val-00000-of-00001.tfrecord"]
+
+
+def test_test_images_have_a_quarter_of_the_shards(drawn, tmp_path):
+    convert.main(arguments(drawn, tmp_path / "new", shards=9))
+    assert len([*(tmp_path / "new").glob("train-*")]) == 9
+    assert len([*(tmp_path / "new").glob("val-*")]) == 2
+
+
+@pytest.mark.parametrize("lacking", PARTS)
+def test_masks_are_those_of_training(drawn, tmp_path, capsys, lacking):
+    """Test images need them if training has them, and lose them if it has none."""
+    content = json.loads((drawn / f"{lacking}.json").read_text())
+    for one in content["annotations"]:
+        del one["segmentation"]
+    path = tmp_path / "boxes.json"
+    path.write_text(json.dumps(content))
+    given = arguments(drawn, tmp_path / "new", **{f"{lacking}_annotations": path})
+    if lacking == "val":
+        with pytest.raises(ValueError, match=r"expected polygons, or an RLE .*boxes alone"):
+            convert.main(given)
+        return
+    convert.main(given)
+    assert "boxes alone: Faster R-CNN" in capsys.readouterr().out
+    assert "segmentation" not in (tmp_path / "new" / "val.json").read_text()
+
+
+def test_files_that_change_while_they_are_converted(tmp_path):
+    Image.new("RGB", (20, 10)).save(tmp_path / "1.png")
+    content = (tmp_path / "1.png").read_bytes()
+    assert convert.as_trained(content, (10, 20)) == content
+    with pytest.raises(ValueError, match="expected an image of 10 x 20 pixels; the file has chang"):
+        convert.as_trained(content, (20, 10))
+
+
 def copied(sharded, tmp_path):
     return Path(shutil.copytree(sharded, tmp_path / "copy"))
 
@@ -232,6 +294,10 @@ def without(name):
         (lambda content: content["images"][0].update(id=99), "12 images, which are not the 12"),
         (without("categories"), "other categories than in dataset.json"),
         (
+            lambda content: content["categories"][0].update(name="x"),
+            "other categories than in dataset.json",
+        ),
+        (
             lambda content: content["images"][0].pop("height"),
             "expected height and width in pixels .1, such as image 0: height=None",
         ),
@@ -241,7 +307,16 @@ def without(name):
             "expected polygons, or an RLE .*object 1",
         ),
     ],
-    ids=["nothing", "no image", "another", "no category", "no height", "no area", "no mask"],
+    ids=[
+        "nothing",
+        "no image",
+        "another",
+        "no category",
+        "other name",
+        "no height",
+        "no area",
+        "no mask",
+    ],
 )
 def test_annotations_that_are_not_of_the_shards(sharded, tmp_path, change, message):
     folder = copied(sharded, tmp_path)
@@ -258,6 +333,20 @@ def test_annotations_that_are_not_of_the_shards(sharded, tmp_path, change, messa
         path.unlink() if text is None else path.write_text(text)
         with pytest.raises(ValueError, match=f"the annotations of the test images.*{reason}"):
             shards.read_annotations(folder, dataset, ids)
+
+
+def test_categories_get_the_ids_of_the_detector(sharded):
+    """By their names, whatever ids the shards have."""
+    dataset = shards.Dataset.read(sharded)
+    ids = shards.check(sharded, dataset, shards.TEST)
+    own = shards.read_annotations(sharded, dataset, ids)
+    numbers = {7: "square", 2: "disc", 1: "triangle", 5: "star"}
+    found = shards.read_annotations(sharded, dataset, ids, numbers)
+    new = {1: 2, 2: 7, 3: 1}
+    assert [one["category_id"] for one in found["annotations"]] == [
+        new[one["category_id"]] for one in own["annotations"]
+    ]
+    assert {one["id"]: one["name"] for one in found["categories"]} == numbers
 
 
 def test_full_disk(drawn, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """From the outputs of the Model Garden to COCO's format of results."""
 
+import copy
 import json
 from types import SimpleNamespace
 
@@ -11,7 +12,15 @@ from pycocotools.mask import decode
 
 from zoo.config.detection import DetectionConfig
 from zoo.detection.detector import Detector
-from zoo.detection.experiment import Task, create_experiment, infer, to_coco
+from zoo.detection.experiment import (
+    FOUND,
+    MASKS,
+    SOURCES,
+    Task,
+    create_experiment,
+    infer,
+    to_coco,
+)
 from zoo.detection.shards import Labels
 
 HEIGHT, WIDTH = 40, 80
@@ -100,6 +109,45 @@ def test_boxes_are_cut_where_the_image_ends():
     np.testing.assert_array_equal(given["image_shape"], [[20, 20]])
     assert not given["training"]
     assert "rpn_boxes" not in found
+
+
+@pytest.mark.parametrize("name", [*FOUND[::2], MASKS, *SOURCES])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_outputs_that_are_not_finite_are_an_error(name, value, truth):
+    """Of whatever part of the network, of which non-maximum suppression makes no objects."""
+    levels = {"3": np.zeros((2, 4, 4, 6), "float32"), "4": np.zeros((2, 2, 2, 6), "float32")}
+    both = {key: np.repeat(array, 2, 0) for key, array in outputs().items()}
+    inner = {key: copy.deepcopy(levels) for key in SOURCES[:4]}
+    inner |= {key: np.zeros((2, 5, 3), "float32") for key in SOURCES[4:]}
+    every = {**both, **inner}
+    info = both["image_info"]
+
+    def run():
+        found = infer(lambda *_, **__: every, np.zeros((2, 64, 64, 3)), {}, info)
+        return {key: np.asarray(array) for key, array in found.items()}
+
+    assert len(to_coco(run(), [1, 2])) == 4
+    wrong = every[name]["4"] if name in inner and isinstance(every[name], dict) else every[name]
+    wrong[1, ..., -1] = value
+    found = run()
+    assert np.isfinite(found["detection_scores"][0]).all()  # of the other image
+    message = r"expected finite outputs of the detector\. Received: NaN or infinity in detection_"
+    with pytest.raises(ValueError, match=message):
+        to_coco(found, [1, 2])
+    task = Task(create_experiment(DetectionConfig(), {1: "disc"}), annotations=truth)
+    with pytest.raises(ValueError, match=message):
+        task.aggregate_logs(
+            None,
+            {
+                "outputs": {
+                    key: tf.constant(array) for key, array in {**found, "source_id": [1, 2]}.items()
+                }
+            },
+        )
+    detector = Detector("a", None, None, Labels(categories={1: "disc"}))
+    detector.__dict__["_infer"] = lambda _: {k: tf.constant(v) for k, v in found.items()}
+    with pytest.raises(ValueError, match=message):  # of export and prediction
+        detector.predict(np.zeros((1, 64, 64, 3), "uint8"))
 
 
 def test_detections_of_all_steps_and_devices_are_evaluated(truth):

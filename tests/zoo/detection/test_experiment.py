@@ -5,14 +5,16 @@ import shlex
 from pathlib import Path
 from types import SimpleNamespace
 
+import keras
 import pytest
+import tf_keras
 import yaml
 from official.core import exp_factory, task_factory
 from official.vision.tasks.maskrcnn import MaskRCNNTask
 
 from zoo.config.detection import DetectionConfig
 from zoo.config.task import find_task
-from zoo.detection.experiment import BASE, Task, create_experiment
+from zoo.detection.experiment import BASE, Task, create_experiment, precision
 from zoo.evaluate.detection import TABLE_6
 from zoo.fields import configurations
 from zoo.registry import find_model
@@ -144,6 +146,10 @@ WRONG_HEADS = {
     "{anchor: {anchor_size: .nan}}": "anchor.anchor_size: Input should be a finite number",
     "{min_level: 1}": "expected min_level from 2 to 5",
     "{max_level: 7}": "max_level from that to 6",
+    "{min_level: 5, max_level: 4}": "Received: min_level=5, max_level=4",
+    "{anchor: {anchor_size: -1.0}}": "anchor.anchor_size: out of range. Received: -1.0",
+    "{anchor: {anchor_size: 1.0e+9}}": "anchor.anchor_size: out of range",
+    "{anchor: {aspect_ratios: [1.0, -2.0]}}": "anchor.aspect_ratios: out of range",
     "{include_mask: 3}": "include_mask: Input should be a valid boolean",
 }
 
@@ -153,6 +159,29 @@ def test_heads_that_do_not_fit(heads, message):
     model = {"heads": yaml.safe_load(heads)}
     with pytest.raises(ValueError, match=r"^model\.heads: .*" + re.escape(message)):
         create_experiment(DetectionConfig(model=model), COCO)
+
+
+@pytest.mark.parametrize(
+    "heads",
+    [
+        {"detection_head": {"num_convs": 0, "num_fcs": 0}, "mask_head": {"num_convs": 0}},
+        {"min_level": 5, "max_level": 5},
+        {"detection_generator": {"nms_version": "batched"}},
+        {"anchor": {"anchor_size": 0.5}},
+    ],
+)
+def test_heads_at_the_edge_of_what_fits(heads):
+    model = create_experiment(DetectionConfig(model={"heads": heads}), COCO).task.model.as_dict()
+    for group, values in heads.items():
+        assert model[group] == (model[group] | values if isinstance(values, dict) else values)
+
+
+def test_precision_is_that_of_a_block():
+    policies = tf_keras.mixed_precision, keras.config.dtype_policy
+    before = policies[0].global_policy().name, policies[1]().name
+    with precision("mixed_bfloat16"):
+        assert policies[0].global_policy().name == policies[1]().name == "mixed_bfloat16"
+    assert (policies[0].global_policy().name, policies[1]().name) == before
 
 
 def test_boxes_alone():

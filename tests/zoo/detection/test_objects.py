@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from pycocotools.mask import decode
 
 from zoo.detection import objects
@@ -39,6 +40,33 @@ def test_results_are_written_whatever_their_score(tmp_path):
         ("b.jpg", 1),
     ]
     assert "name" not in written[0]
+
+
+def test_grid_has_upright_images_with_the_names_of_all(tmp_path, monkeypatch):
+    """And objects from the threshold on."""
+    pixels = np.zeros((10, 20, 3), "uint8")
+    pixels[:, :10] = 255
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    Image.fromarray(pixels).save(tmp_path / "b.png", exif=exif)
+    drawn = []
+    monkeypatch.setattr("zoo.plots.detections.plot_detections", lambda *given: drawn.extend(given))
+    results = [(tmp_path / "a.png", FOUND[:1]), (tmp_path / "b.png", FOUND[1:])]
+    objects.write(results, "A net", 0.3, tmp_path / "out.png")
+    images, names, title, output, threshold, _ = drawn
+    assert [(name, shown.shape, found) for name, shown, found, _ in images] == [
+        ("a.png", (10, 20, 3), FOUND[:1]),
+        ("b.png", (20, 10, 3), FOUND[1:]),
+    ]
+    assert images[1][1][:10].all()
+    assert not images[1][1][10:].any()
+    assert names == {3: "cat", 1: "a\x1b"}
+    assert (title, output, threshold) == (
+        "A net: objects with a score from 30%",
+        tmp_path / "out.png",
+        0.3,
+    )
 
 
 def test_masks_fill_their_boxes():

@@ -114,6 +114,26 @@ def test_what_is_there_in_vain(truth):
     assert result.by_image == {1: 1, 2: 1, 3: 1}
 
 
+def test_scores_from_a_half_on_count(truth):
+    extra = {**found((1,))[0], "image_id": 3, "score": 0.5}
+    assert report.evaluate(truth, [*found(score=0.5), extra], masks=False).by_image == {
+        1: 1,
+        2: 1,
+        3: 0,
+    }
+
+
+@pytest.mark.parametrize("count", [100, 101, 144])
+def test_all_objects_of_an_image_have_room(truth, count):
+    """COCO's own limit of 100 would leave the others unfound."""
+    places = [(16 * (i % 12), 16 * (i // 12), 10, 10) for i in range(count)]
+    truth["annotations"] = [annotation(i, 1, 1, box) for i, box in enumerate(places, start=1)]
+    keys = ("image_id", "category_id", "bbox")
+    perfect = [{**{key: one[key] for key in keys}, "score": 0.9} for one in truth["annotations"]]
+    figures = report.evaluate(truth, perfect, masks=False).figures["box"]
+    assert figures["AP"] == figures["AR"] == 100
+
+
 def test_nothing_found(truth, tmp_path, capsys):
     result = report.evaluate(truth, [], masks=True)
     assert result.figures["box"]["AP"] == result.figures["mask"]["AP"] == 0

@@ -90,6 +90,23 @@ def test_other_or_damaged_checkpoints(untrained, tmp_path, damage, message, capl
     assert json.loads((untrained / "metrics.json").read_text())["test"] == {"box": {"AP": 0}}
 
 
+def test_weights_that_are_not_finite(untrained, tmp_path):
+    """They find nothing, without a word: neither a checkpoint nor a network may have them."""
+    folder = Path(shutil.copytree(untrained, tmp_path / "run"))
+    detector = Detector.from_run(untrained)
+    variable = detector.model.backbone.network_variables["0"]
+    variable.assign(np.full(variable.shape, np.nan))
+    with pytest.raises(ValueError, match="expected finite outputs of the detector"):
+        detector.detect(np.zeros((40, 80, 3), "uint8"))
+    items = {"model": detector.model, "global_step": tf.Variable(5)}
+    manager = tf.train.CheckpointManager(
+        tf.train.Checkpoint(**items), str(folder / "checkpoints"), max_to_keep=1
+    )
+    manager.save(checkpoint_number=5)
+    with pytest.raises(ValueError, match=r"^run: .*finite weights in .*nan in backbone/"):
+        Detector.from_run(folder)
+
+
 def cut(folder, suffix):
     path = folder / "checkpoints" / f"ckpt-4{suffix}"
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])

@@ -11,6 +11,7 @@ import tensorflow as tf
 from support.detectors import settings
 
 from zoo.config.detection import DetectionConfig
+from zoo.detection import coco, convert
 from zoo.detection.experiment import Task, create_experiment
 from zoo.detection.shards import TRAIN, Counts, Dataset, check, training_records
 
@@ -78,23 +79,32 @@ def test_input_pipeline_has_the_order(sharded, drawn):
         np.testing.assert_allclose(image, expected, atol=0.05)
 
 
+def test_ids_are_those_of_each_shard(drawn, tmp_path):
+    """Of shards that differ in size: 12 images in five."""
+    parts = (coco.read(drawn / f"{part}.json", drawn / part) for part in ("train", "val"))
+    convert.write(*parts, tmp_path / "new", 5)
+    found = check(tmp_path / "new", Dataset.read(tmp_path / "new"), TRAIN)
+    assert len(found) == 5
+    assert sorted(map(len, found.values())) == [2, 2, 2, 3, 3]
+    for file, numbers in found.items():
+        assert ids(tf.data.TFRecordDataset(file), 12) == numbers
+
+
 @pytest.mark.parametrize(("kind", "why"), [("", r"\(16-bit PNG"), ("GZIP", "is compressed ")])
 def test_shards_that_are_compressed_or_of_16_bits(tmp_path, kind, why):
-    values = {
-        "image/source_id": {"bytes_list": tf.train.BytesList(value=[b"1"])},
-        "image/encoded": {
-            "bytes_list": tf.train.BytesList(
-                value=[tf.io.encode_png(np.ones((9, 9, 3), "uint16")).numpy()]
-            )
-        },
-        "image/height": {"int64_list": tf.train.Int64List(value=[9])},
-        "image/width": {"int64_list": tf.train.Int64List(value=[9])},
-    }
-    features = {key: tf.train.Feature(**value) for key, value in values.items()}
     with tf.io.TFRecordWriter(str(tmp_path / "train-0.tfrecord"), kind) as writer:
-        example = tf.train.Example(features=tf.train.Features(feature=features))
-        writer.write(example.SerializeToString())
-    part = {"images": 1, "objects": 1}
+        for dtype in ("uint8", "uint16", "uint8"):
+            png = tf.io.encode_png(np.ones((9, 9, 3), dtype)).numpy()
+            values = {
+                "image/source_id": {"bytes_list": tf.train.BytesList(value=[b"1"])},
+                "image/encoded": {"bytes_list": tf.train.BytesList(value=[png])},
+                "image/height": {"int64_list": tf.train.Int64List(value=[9])},
+                "image/width": {"int64_list": tf.train.Int64List(value=[9])},
+            }
+            features = {key: tf.train.Feature(**value) for key, value in values.items()}
+            example = tf.train.Example(features=tf.train.Features(feature=features))
+            writer.write(example.SerializeToString())
+    part = {"images": 3, "objects": 1}
     dataset = Dataset(categories={1: "a"}, train=part, val=part, masks=False)
     with pytest.raises(ValueError, match=rf"expected intact shards.*-0\.tfrecord {why}"):
         check(tmp_path, dataset, TRAIN)
