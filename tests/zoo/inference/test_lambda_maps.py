@@ -186,8 +186,9 @@ def test_lambdas_applied_to_queries_give_the_output(arguments):
     ],
     ids=["global", "local", "halo", "strided"],
 )
-def test_attention_maps_applied_to_values_give_the_output(layer, groups):
-    grid, heads = (4, 6), 3
+@pytest.mark.parametrize("grid", [(4, 6), (5, 3)])
+def test_attention_maps_applied_to_values_give_the_output(layer, groups, grid):
+    heads, places = 3, grid[0] * grid[1]
     inputs = keras.Input((*grid, 5))
     attention = layer(num_heads=heads, name="looking", **groups)
     model = keras.Model(inputs, attention(inputs))
@@ -195,9 +196,10 @@ def test_attention_maps_applied_to_values_give_the_output(layer, groups):
     (image,) = images(1, *grid, 5)
     expected = output_of(model, attention, image)[0]
     values = image.reshape(-1, 5) @ ops.convert_to_numpy(attention.value_kernel)
-    values = np.broadcast_to(values.reshape(len(values), attention.groups, 4), (24, heads, 4))
+    values = np.broadcast_to(values.reshape(places, attention.groups, 4), (places, heads, 4))
     assert attention_layers(model) == {"looking": grid}
-    for row, column in ((0, 0), (1, 2)):
+    last = [size - 1 for size in expected.shape[:2]]
+    for row, column in ((0, 0), (1, 1), last):
         maps = attention_maps(model, "looking", image, row, column)
         np.testing.assert_allclose(maps.sum((1, 2)), 1, atol=1e-5)
         outputs = np.einsum("hm,mhv->hv", maps.reshape(heads, -1), values)
