@@ -33,9 +33,12 @@ def test_parameters_of_table_17(monkeypatch):
 
 
 @pytest.mark.one_backend
-@pytest.mark.parametrize("alpha", [0.35, pytest.param(1.4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("alpha", [0.4, pytest.param(1.4, marks=pytest.mark.slow)])
 def test_plain_network_is_that_of_keras(alpha):
-    """Same weights, same outputs: the layers of both are in the same order."""
+    """Same weights, same outputs: the layers of both are in the same order.
+
+    0.4 x 24 channels are 16, as 8 would be less than 90 % of 9.6.
+    """
     reference = keras.applications.MobileNetV2(
         (96, 64, 3), alpha=alpha, weights=None, classes=7, classifier_activation=None
     )

@@ -245,6 +245,18 @@ def test_rates_change_neither_layers_nor_predictions():
     np.testing.assert_allclose(networks.predict(model, data), networks.predict(without, data))
 
 
+def test_momentum_and_epsilon_are_everywhere():
+    model = networks.tiny_model(
+        batch_norm_momentum=0.5, double_attention=((), (1,), (), ()), blocks=(1, 1, 1, 0)
+    )
+    norms = [
+        one for one in model._flatten_layers() if isinstance(one, keras.layers.BatchNormalization)
+    ]
+    inner = [one for one in norms if "double_attention" in one.path]
+    assert len(inner) == 1
+    assert {(one.momentum, one.epsilon) for one in norms} == {(0.5, 1e-5)}
+
+
 def test_activation_is_everywhere():
     model = networks.tiny_model(
         activation="silu", blocks=(1, 1, 0, 0), mixer_blocks=((), (1,), (), ())
