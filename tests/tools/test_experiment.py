@@ -1,6 +1,8 @@
 """Experiments: what is missing is trained, statistics are right, and files are read again."""
 
 import json
+import sys
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -10,6 +12,7 @@ from scipy import stats
 
 from tools import experiment as module
 from tools.experiment import Experiment, Images, claims, compare, main, read, rows, run
+from zoo.data.sources import tfds
 from zoo.fields import read_settings
 
 ROW = {"model": {"placement": "CCCC"}}
@@ -213,6 +216,23 @@ def test_halves_of_solar_cells(cells):
     assert len({train.images.tobytes() for train, _ in halves}) > 1
     with pytest.raises(ValueError, match=r"folder with labels\.csv"):
         module.load(Experiment(**CELLS), cells / "images")
+
+
+@pytest.mark.parametrize("held_out", [0, 2])
+def test_held_out_images_are_not_trained_on(held_out, monkeypatch):
+    """They are the last training images, in place of the test images."""
+    splits = [
+        (noise(count, 0).images, np.arange(count) + first) for count, first in ((6, 0), (3, 90))
+    ]
+    parts = [[SimpleNamespace(numpy=lambda one=one: one) for one in split] for split in splits]
+    builder = SimpleNamespace(as_dataset=lambda *_, **__: parts)
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", SimpleNamespace())
+    monkeypatch.setattr(tfds, "find_builder", lambda *_: builder)
+    train, test = module.load(Experiment(**TINY, held_out=held_out), None)(None, 0)
+    assert train.labels.tolist() == [*range(6 - held_out)]
+    assert test.labels.tolist() == ([4, 5] if held_out else [90, 91, 92])
+    for part in (train, test):
+        assert len(part.images) == len(part.labels)
 
 
 def test_every_seed_and_size_has_its_images(cells, trained, tmp_path, monkeypatch):

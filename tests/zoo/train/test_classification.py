@@ -277,6 +277,20 @@ def test_every_host_finds_the_same_checkpoint(tmp_path):
     assert run.model.steps_done == 4
 
 
+@pytest.mark.parametrize(
+    ("step", "resumed"), [(0, False), (4, True), (21, True), (22, False), (23, True), (44, False)]
+)
+def test_metrics_of_an_interrupted_epoch_go_on(tmp_path, step, resumed):
+    """Not those of the epoch before."""
+    devices = SimpleNamespace(gather=lambda step: [step], chief=True)
+    run = ClassificationRun(TrainConfig(output_dir=tmp_path), devices, resumed=True)
+    variable = keras.Variable([1.0])
+    run.model = SimpleNamespace(state=[variable], steps_per_epoch=22, resumed=None)
+    Checkpoints(tmp_path / "checkpoints", [variable]).save(Progress(step))
+    run._restore()
+    assert run.model.resumed is resumed
+
+
 FIT = {  # steps and epochs done: step of the images, epochs and steps of each call of fit
     (0, 0): [(0, 0, 3, 22)],
     (8, 0): [(8, 0, 1, 14), (22, 1, 3, 22)],

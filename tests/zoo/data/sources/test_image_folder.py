@@ -48,6 +48,23 @@ def test_plain_folder_is_split_evenly_and_always_alike(photos):
         assert f"/{classes[file.label]}/" in file.path
 
 
+def test_every_class_has_its_part_of_the_held_out_images(tmp_path):
+    """Whatever the seed, and however few images a class has."""
+    for label, count in {"many": 24, "some": 12, "few": 4}.items():
+        for i in range(count):
+            pixels = np.full((2, 2, 3), [len(label), i, 0], np.uint8)
+            path = tmp_path / label / f"{i}.png"
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(tf.io.encode_png(pixels).numpy())
+    splits = set()
+    for seed in range(5):
+        _, test, classes = list_folder(tmp_path, 0.25, seed)
+        counts = np.bincount([file.label for file in test])
+        assert dict(zip(classes, counts.tolist(), strict=True)) == {"few": 1, "many": 6, "some": 3}
+        splits.add(frozenset(file.path for file in test))
+    assert len(splits) == 5
+
+
 SPLITS = {
     "Training Testing": (16, 4, "training images in Training (16), validation images in T"),
     "Train Valid Test": (16, 4, "validation images in Valid (4), Test (4) stays unseen until"),
