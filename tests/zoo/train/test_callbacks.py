@@ -62,16 +62,16 @@ def saving(tmp_path):
 
 def test_checkpoints_every_few_steps_and_after_epochs(saving):
     save, model, saved = saving(every_steps=4, patience=1)
-    for steps in (2, 4, 5, 8, 9):
+    for steps in (2, 5, 8, 9, 10):  # executions are of one step or several
         model.steps_done = steps
         save.on_train_batch_end(0, {"loss": 1.0})
-    assert saved == [(4, 0), (8, 0)]
+    assert saved == [(5, 0), (9, 0)]
     for accuracy in (0.5, 0.5):
         assert not model.stop_training
         model.steps_done += 1
         save.on_epoch_end(0, {"val_accuracy": np.float32(accuracy)})
-    assert saved[2:] == [(10, 1), (11, 2)]
-    assert save.progress.epoch_steps == [10, 11]
+    assert saved[2:] == [(11, 1), (12, 2)]
+    assert save.progress.epoch_steps == [11, 12]
     assert save.progress.history == [{"val_accuracy": 0.5}] * 2
     assert model.stop_training
 

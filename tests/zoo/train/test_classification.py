@@ -257,6 +257,19 @@ def test_loss_and_optimizer_are_those_of_the_settings(monkeypatch):
     assert (objective.factor, objective.loss.label_smoothing) == (4, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("weight_decay_on", "names"),
+    [("kernels", {"kernel"}), ("all_but_batch_norm", {"kernel", "bias"})],
+)
+def test_l2_is_of_the_variables_of_the_settings(monkeypatch, weight_decay_on, names):
+    settings = {"weight_decay": 0.5, "weight_decay_on": weight_decay_on, "warmup_epochs": 1}
+    run, _ = compiled(monkeypatch, optimizer=settings)
+    found = [one for one in run.model.trainable_variables if one.regularizer is not None]
+    assert {one.name for one in found} == names
+    assert len(found) == len(run.model.losses) == 2 * len(names)  # convolution and classifier
+    assert [float(one.regularizer.l2) for one in found] == [0.25] * len(found)
+
+
 def test_several_devices_cannot_compile_with_xla(monkeypatch):
     devices = SimpleNamespace(strategy=tf.distribute.get_strategy(), replicas=1)
     config = TrainConfig(training={"jit_compile": True})

@@ -100,6 +100,11 @@ def test_decay_and_rates_are_of_the_variables_of_the_network():
     for path, (_, decay) in settings.items():
         assert decay == (0.3 if path.endswith("kernel") else None)
     assert {float(rate) for rate, _ in settings.values()} == {0.5**i for i in range(8)}
+    config = config.model_copy(update={"weight_decay_on": "all_but_batch_norm"})
+    optimizer = create_optimizer(config, 256, 10, 20, network)
+    for variable in network.trainable_variables:
+        _, decay = optimizer.settings_of(variable, 1.0)
+        assert decay == (None if variable.name in ("gamma", "beta") else 0.3)
     plain = create_optimizer(OptimizerConfig(weight_decay=0.3), 256, 10, 20, network)
     found = [plain.settings_of(v, 1.0) for v in network.trainable_variables]
     assert {decay for _, decay in found} == {None}  # it is in the loss
