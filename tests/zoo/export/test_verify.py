@@ -150,6 +150,22 @@ def test_equally_probable_classes_may_change_places():
     assert top_difference(list("abc"), expected, {**answers, "scores": scores + 0.5}) > 0.4
 
 
+@pytest.mark.parametrize(
+    ("classes", "scores", "difference"),
+    [
+        ([3, 2], [0.4, 0.3], 0),
+        ([2, 1], [0.3, 0.2], 0.1),  # without the most probable one
+        ([3, 1], [0.4, 0.3], 0.1),  # the score of another one
+        ([2, 3], [0.3, 0.4], 0.1),  # not in their order
+    ],
+)
+def test_the_most_probable_of_many_classes(classes, scores, difference):
+    expected = np.array([[0.1, 0.2, 0.3, 0.4]])
+    answers = {"classes": np.array([classes]), "scores": np.array([scores])}
+    answers["labels"] = np.array([[b"abcd"[i : i + 1] for i in classes]])
+    assert top_difference(list("abcd"), expected, answers) == pytest.approx(difference)
+
+
 def test_differences_of_named_outputs():
     zeros = np.zeros((2, 3))
     for got in (np.full((2, 3), np.nan), np.zeros((2, 1)), np.zeros((1, 3))):

@@ -78,12 +78,6 @@ def test_runtimes(name):
     assert found["probabilities"].sum() == pytest.approx(2, abs=1e-5)
 
 
-def test_threads_of_onnx():
-    for threads in (0, 3):
-        (runtime,) = find(FIXTURES / "onnx").load(threads=threads)
-        assert runtime._session.get_session_options().intra_op_num_threads == threads
-
-
 class Recorded:
     """A runtime of two signatures that keeps what it was called with."""
 
