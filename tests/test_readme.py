@@ -54,7 +54,7 @@ def test_python_blocks(number, tmp_path):
         assert f"[[('{expected}'," in output
 
 
-@pytest.mark.very_slow
+@pytest.mark.slow
 def test_commands(tmp_path):
     """On the images of the last block of Python; one epoch in place of all."""
     paste(tmp_path, "python", "-c", PYTHON[-1])

@@ -247,3 +247,11 @@ def test_decode_predictions_answers_as_keras_does(monkeypatch):
     assert decode_predictions(ops.convert_to_tensor(scores)) == imagenet_utils.decode_predictions(
         scores
     )
+
+
+def test_equal_scores_keep_the_order_of_the_classes():
+    scores = np.random.default_rng(0).integers(0, 2, (3, 1000)).astype("float32")
+    names = [name for _, name in imagenet_classes()]
+    for row, found in zip(scores, decode_predictions(scores, top=1000), strict=True):
+        ordered = sorted(range(1000), key=lambda index: (-row[index], index))
+        assert [name for _, name, _ in found] == [names[index] for index in ordered]
