@@ -40,7 +40,7 @@ from support import leftovers, needs
 leftovers.watch()
 
 # Fixtures that take long: the tests of each run in one process.
-SHARED = ("run", "first", "server", "imagenet", "folders", "exported", "one_by_one")
+SHARED = ("run", "first", "server", "imagenet", "folders", "exported")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups

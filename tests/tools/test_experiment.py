@@ -278,6 +278,29 @@ def test_classes_count_as_much(monkeypatch):
     assert len(batches) == 6
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_row_of_few_images_trains_on_these_alone(monkeypatch, weighted):
+    """Others for each seed; they alone count for the weights of the classes."""
+    batches, parts = [], set()
+    experiment = Experiment(**{**TINY, "class_weights": weighted})
+    train = Images(
+        np.arange(24.0, dtype="float32").repeat(64).reshape(24, 8, 8, 1), np.arange(24) % 2
+    )
+    monkeypatch.setattr(keras.Model, "fit", lambda _, data, **__: batches.extend(data))
+    for seed in range(3):
+        batches.clear()
+        module.prepare(experiment.settings("few"), seed, train, 9)[1]()
+        seen = np.concatenate([images[:, 0, 0, 0] for images, *_ in batches])
+        numbers, often = np.unique(seen, return_counts=True)
+        assert often.tolist() == [6] * 6  # of 24 images, 6 are used in 6 passes
+        counts = np.bincount(train.labels[numbers.astype(int)], minlength=2)
+        parts.add(tuple(numbers))
+        for _, classes, *weights in batches:
+            expected = [6 / 2 / counts[classes]] if weighted else []
+            np.testing.assert_allclose(weights, expected)
+    assert len(parts) == 3
+
+
 def test_metrics_of_two_classes():
     logits = np.array([[2, 0], [0, 1], [1, 3], [1, 0], [0, 4]], float)
     labels = np.array([0, 0, 1, 1, 1])

@@ -11,7 +11,8 @@ import tf_keras
 from pycocotools.mask import decode
 
 from zoo.config.detection import DetectionConfig
-from zoo.detection.detector import Detector
+from zoo.detection import detector
+from zoo.detection.detector import Detector, average_precision
 from zoo.detection.experiment import (
     FOUND,
     MASKS,
@@ -173,6 +174,82 @@ def test_detections_of_all_steps_and_devices_are_evaluated(truth):
 def test_images_of_which_nothing_would_be_left(size):
     with pytest.raises(ValueError, match="expected images less than 128 times as long as wide"):
         Detector.detect(SimpleNamespace(image_size=64), np.zeros((*size, 3), "uint8"))
+
+
+def test_numbers_are_rounded():
+    """Scores to five digits, boxes to a thousandth of a pixel."""
+    given = outputs()
+    given["detection_scores"][0, 0] = 0.1234567
+    given["detection_boxes"][0, 0, 1] = 2.12345
+    one = max(to_coco(given, [1]), key=lambda one: one["category_id"])
+    assert one["score"] == 0.12346
+    assert one["bbox"] == [8.494, 4, 39.506, 20]
+
+
+def test_categories_without_a_name_are_numbers():
+    one = Detector("a", None, None, Labels(categories={1: "disc"}))
+    assert [one.name_of(number) for number in (1, 2)] == ["disc", "2"]
+
+
+@pytest.mark.parametrize("masks", [False, True])
+def test_card_has_the_precision_of_what_is_predicted(masks):
+    test = {"box": {"AP": 12.5}} | ({"mask": {"AP": 7.25}} if masks else {})
+    fields = average_precision(detector.TestMetrics.model_validate(test), 1234, " at 64 pixels")
+    assert fields["Box AP"] == "12.5 (1,234 test images at 64 pixels)"
+    assert fields.get("Mask AP") == ("7.25 (1,234 test images at 64 pixels)" if masks else None)
+
+
+def test_a_detector_is_built_in_float32_without_weights_of_its_own(monkeypatch):
+    """With room for the objects of its data, whatever the run trained with."""
+    given = []
+    monkeypatch.setattr(detector, "create_experiment", lambda *args: given.extend(args))
+    monkeypatch.setattr(
+        detector,
+        "Task",
+        lambda _: SimpleNamespace(build_model=tf_keras.mixed_precision.global_policy),
+    )
+    config = DetectionConfig(
+        model={"weights": "imagenet"}, training={"precision": "mixed_bfloat16"}
+    )
+    found = Detector.build(config, Labels(categories={1: "a"}, most_objects=160), masks=False)
+    assert found.model.name == "float32"
+    built, categories, masks, most = given
+    assert (built.model.weights, built.training.precision) == (None, "float32")
+    assert (categories, masks, most) == ({1: "a"}, False, 160)
+
+
+def dense():
+    """A model of tf_keras, and a detector that has it."""
+    model = tf_keras.Model()
+    model.heads = [tf_keras.layers.Dense(3)]
+    model.heads[0].build((None, 2))
+    return model, Detector("a", model, None, Labels(categories={1: "disc"}))
+
+
+@pytest.mark.parametrize("value", [0.5, np.nan, np.inf])
+def test_weights_of_a_file(tmp_path, value):
+    """Those that are not finite would find nothing, without a word."""
+    (model, one), (other, read) = dense(), dense()
+    model.heads[0].kernel[1, 2].assign(value)
+    one.save_weights(tmp_path / "a.safetensors")
+    if not np.isfinite(value):
+        with pytest.raises(ValueError, match=r"finite weights in .*heads/0/kernel"):
+            read.load_weights(tmp_path / "a.safetensors")
+        return
+    read.load_weights(tmp_path / "a.safetensors")
+    np.testing.assert_array_equal(other.heads[0].kernel, model.heads[0].kernel)
+
+
+def test_shapes_of_a_checkpoint_are_those_of_its_model(tmp_path):
+    """Neither of the optimizer, of which there are as many, nor of counters."""
+    model, _ = dense()
+    optimizer = tf_keras.optimizers.legacy.SGD(0.1, momentum=0.9)
+    variables = [model.heads[0].kernel, model.heads[0].bias]
+    optimizer.apply_gradients([(tf.ones_like(one), one) for one in variables])
+    counters = {"global_step": tf.Variable(4), detector.SECONDS: tf.Variable(1.5)}
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, **counters)
+    path = checkpoint.save(str(tmp_path / "ckpt"))
+    assert detector._shapes(path) == {(2, 3): 1, (3,): 1}
 
 
 def test_names_of_published_weights():

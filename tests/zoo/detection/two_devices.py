@@ -44,7 +44,11 @@ def statistics(model):
 
 
 def largest(one, other):
-    return max(float(np.abs(a - b).max()) for a, b in zip(one, other, strict=True))
+    """The largest difference from the values of an array, in parts of the largest of them."""
+    return max(
+        float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-3))
+        for a, b in zip(one, other, strict=True)
+    )
 
 
 def main():

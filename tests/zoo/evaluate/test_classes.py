@@ -21,6 +21,9 @@ def network(*names: str) -> Any:
 def test_the_same_classes_may_have_the_same_name():
     found = match_classes(network("crane", "crane", "dog"), ["crane", "crane", "dog"])
     assert found.outputs.tolist() == found.labels.tolist() == [0, 1, 2]
+    for images in (["dog"], ["dog", "crane", "crane"]):  # among others nothing tells them apart
+        with pytest.raises(ValueError, match=r"expected (images of )?the (3 )?classes"):
+            match_classes(network("crane", "crane", "dog"), images)
 
 
 @pytest.mark.parametrize(
