@@ -18,7 +18,7 @@ LABEL = "--teacher runs/none --input 'none/*' --output labels"
 
 # Command lines that are refused, and a part of the message.
 COMMANDS = [
-    ("list ''", "patterns.0: String should have at least 1 character. Received: ''"),
+    ("list ''", "patterns: String should have at least 1 character. Received: ''"),
     ("list '['", "Received: '[', which match none"),
     ("list --format xml", "'xml'. Allowed: table, json, markdown"),
     ("list --format", "--format: expected one argument"),

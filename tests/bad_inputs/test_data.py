@@ -206,7 +206,6 @@ ROWS = {
     "tfds": [
         ("no_folder", remove("."), {}, NAME),
         ("unknown", no_change, {"name": "cat"}, "Received: 'cat'"),
-        ("no_name", no_change, {"name": ""}, "Received: ''"),
         ("no_such_version", no_change, {"name": "cats:9.9.9"}, "Received: 'cats:9.9.9'"),
         ("not_prepared", no_change, {"name": "mnist"}, "data.dir: mnist is not prepared in"),
         ("no_description", remove(INFO), {}, "Could not read dataset info"),

@@ -25,6 +25,7 @@ def watch() -> None:
         start_new_session=True,  # Ctrl-C reaches all processes of a terminal
     )
     assert watcher.stdin
+    watcher.returncode = 0  # it outlives this process, which Popen would warn of
     os.register_at_fork(after_in_child=watcher.stdin.close)
     os.environ[MARKER] = os.environ.get(MARKER, "") + token
 

@@ -316,8 +316,8 @@ def test_metrics_of_two_classes():
     ("change", "message"),
     [
         ({"seeds": [0, 1]}, "at least 3"),
-        ({"tables": {"T": {"about": "", "claims": ["lambda > lamda"]}}}, "did you mean 'lambda'"),
-        ({"tables": {"T": {"about": "", "claims": ["lambda"]}}}, "expected A > B or A = B"),
+        ({"tables": {"T": {"about": "T", "claims": ["lambda > lamda"]}}}, "did you mean 'lambda'"),
+        ({"tables": {"T": {"about": "T", "claims": ["lambda"]}}}, "expected A > B or A = B"),
         ({"rows": {"lambda": {"modell": {}}}}, "modell"),
         ({"data": "elpv"}, "expected image_size with elpv alone. Received: 'lambda'"),
         ({"rows": {"lambda": {"image_size": 8}}, "tables": {}}, "image_size with elpv alone"),

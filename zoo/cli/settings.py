@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any, Self, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
@@ -31,18 +39,33 @@ STRICT = ConfigDict(
     frozen=True,
     validate_default=True,
     allow_inf_nan=False,
-    str_min_length=1,
     use_attribute_docstrings=True,
 )
 
 
-class Section(BaseModel):
+class _NoEmptyText(BaseModel):
+    """Refuses empty text, most likely a variable of a shell, unless it is the default.
+
+    Pydantic's own limit of length would refuse names of files that are not UTF-8, too.
+    """
+
+    @field_validator("*")
+    @classmethod
+    def _check_text(cls, value: Any, info: ValidationInfo) -> Any:
+        texts = value if isinstance(value, list | tuple) else [value]
+        empty = any(isinstance(text, str) and not text for text in texts)
+        if empty and cls.model_fields[str(info.field_name)].default != "":
+            raise ValueError("String should have at least 1 character. Received: ''")
+        return value
+
+
+class Section(_NoEmptyText):
     """A group of settings; unknown keys are errors."""
 
     model_config = STRICT
 
 
-class Settings(BaseSettings):
+class Settings(BaseSettings, _NoEmptyText):
     """Settings of one command; the docstring of a subclass is the head of its `--help`.
 
     The command line has priority over the YAML file, and that over defaults.

@@ -116,7 +116,7 @@ class Detector:
                 raise ValueError("other shapes or categories")
             status = tf.train.Checkpoint(model=model).read(path)
             status.assert_existing_objects_matched().expect_partial()
-            for name, variable in detector._variables().items():
+            for name, variable in detector._named_variables().items():
                 check_finite(name, variable.numpy(), path)
         except (AssertionError, ValueError, IndexError, RuntimeError, tf.errors.OpError) as error:
             reason = " ".join(str(error).split())[:200]
@@ -136,13 +136,13 @@ class Detector:
 
     def save_weights(self, path: Path) -> None:
         """Writes all weights as safetensors, by their paths in the model."""
-        arrays = {name: variable.numpy() for name, variable in self._variables().items()}
+        arrays = {name: variable.numpy() for name, variable in self._named_variables().items()}
         path.write_bytes(save(arrays))
 
     def load_weights(self, path: Path) -> None:
         """Reads a file of `save_weights`, after comparing all names, shapes and dtypes."""
         arrays, _ = read_safetensors(path)
-        variables = self._variables()
+        variables = self._named_variables()
         expected = {name: (tuple(one.shape), one.dtype.name) for name, one in variables.items()}
         received = {name: (array.shape, array.dtype.name) for name, array in arrays.items()}
         check_fit(self.model, str(path), "array", expected, received)
@@ -150,7 +150,7 @@ class Detector:
             check_finite(name, array, str(path))
             variables[name].assign(array)
 
-    def _variables(self) -> dict[str, tf.Variable]:
+    def _named_variables(self) -> dict[str, tf.Variable]:
         """Variables by their paths in the model: tf_keras' names have counters per process."""
         paths = self.model.get_weight_paths()
         return {path.replace(".", "/"): variable for path, variable in paths.items()}

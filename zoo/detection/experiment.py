@@ -313,7 +313,7 @@ def infer(model: Any, images: Any, anchors: Any, info: Any) -> dict[str, Any]:
     sources = [outputs[name] for name in (*SOURCES, MASKS) if outputs.get(name) is not None]
     for one in tf.nest.flatten(sources):
         finite &= tf.reduce_all(tf.math.is_finite(one), range(1, len(one.shape)))
-    scores = tf.where(finite[..., None], scores, tf.constant(np.nan, scores.dtype))
+    scores = tf.where(tf.expand_dims(finite, -1), scores, tf.constant(np.nan, scores.dtype))
     return {**found, SCORES: scores, "image_info": info}
 
 

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from zoo.files import POINTER, why_pointer
+
 # By the beginning of a file.
 BEGINNINGS = {
     rb"\s*\Z": "an empty file",
-    rb"version https://git-lfs": "a Git LFS pointer (run git lfs pull)",
+    rb"version https://git-lfs": why_pointer(POINTER),
     rb"PK\x03\x04|\x1f\x8b": "an archive, to be unpacked first",
 }
 SUFFIXES = {
