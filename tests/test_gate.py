@@ -45,8 +45,12 @@ def commands(name: str) -> list[tuple[str, str, list[str]]]:
 
 
 def parts_of_ci() -> list[str]:
-    (parts,) = re.findall(r"(?m)^for part in (.*); do$", (ROOT / ".ci/run").read_text("utf-8"))
-    return parts.split()
+    """The parts of every run, and of the turns."""
+    text = (ROOT / ".ci/run").read_text("utf-8")
+    (turns,) = re.findall(r'(?m)^halves=\("(.*)"\)$', text)
+    (always,) = re.findall(r"(?m)^for part in ([\w-]+) \$\{halves\[.* / 10800 % 2.*; do$", text)
+    first, second = turns.split('" "')
+    return [always, *first.split(), *second.split()]
 
 
 def test_every_target_of_tests_is_a_part():
