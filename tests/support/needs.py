@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+import warnings
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -69,7 +70,9 @@ def check(*names: str) -> None:
 def package(name: str) -> ModuleType:
     """Imports a module of a package that a test needs."""
     check(name.partition(".")[0])
-    return import_module(name)
+    with warnings.catch_warnings():  # of others, about others
+        warnings.simplefilter("ignore")
+        return import_module(name)
 
 
 def _is_there(name: str) -> bool:
