@@ -84,7 +84,7 @@ def why_no_file(path: Any) -> str:
 
 
 def why_pointer(content: bytes) -> str:
-    """Returns what to do about contents that are a pointer of Git LFS, "" if they are none."""
+    """Returns an instruction if the contents are a Git LFS pointer, else an empty string."""
     return "a Git LFS pointer: run git lfs pull" if content.startswith(POINTER) else ""
 
 

@@ -21,7 +21,7 @@ _FORBIDDEN = re.compile(r"\.\.|//[^@]*--|\.git(@|$)")  # Forbidden by git and by
 
 
 def why_pointer(path: str | os.PathLike) -> str:
-    """Returns what to do about a pointer of Git LFS in place of a file, "" if it is none."""
+    """Returns an instruction if a file is a Git LFS pointer, else an empty string."""
     with suppress(OSError), open(path, "rb") as file:
         if file.read(len(POINTER)) == POINTER:
             return "a Git LFS pointer: run git lfs pull"

@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from zoo.files import POINTER, why_pointer
-
 # By the beginning of a file.
 BEGINNINGS = {
     rb"\s*\Z": "an empty file",
-    rb"version https://git-lfs": why_pointer(POINTER),
     rb"PK\x03\x04|\x1f\x8b": "an archive, to be unpacked first",
 }
 SUFFIXES = {
@@ -39,7 +36,7 @@ ANNOTATIONS = {
 
 
 def of_annotations(annotations: Any) -> str:
-    """Returns what annotations without any box or mask are, or ""."""
+    """Names the format of annotations without boxes and masks, "" if it is unknown."""
     if not isinstance(annotations, list):
         return ""
     entries = [one for one in annotations if isinstance(one, Mapping)]
@@ -49,7 +46,7 @@ def of_annotations(annotations: Any) -> str:
 
 
 def of_file(path: Path) -> str:
-    """Returns what a file or folder is that has not the three lists of COCO's format, or ""."""
+    """Names the format of a file or folder that is not COCO's, "" if it is unknown."""
     if path.is_dir():
         found = sorted(path.iterdir())
         files = [file.name for file in found if file.suffix == ".json"]

@@ -3,7 +3,7 @@
 Stock Keras 3.15 on TensorFlow fails with several replicas and `steps_per_execution` above 1
 (keras-team/keras#19246), and with several workers (keras-team/keras#20585). On every backend it
 does steps twice or too many when `steps_per_execution` does not divide an epoch, and its moving
-averages leave batch statistics out. What it lacks is mended here, and nothing else knows of it.
+averages leave batch statistics out. This module works around them; no other depends on it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -180,7 +180,7 @@ class TrainingModel(keras.Model):
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """Gives the network its EMA weights in the `with` block; the EMA keeps changes of them."""
+        """Swaps EMA weights into the network in the `with` block; changes of them are kept."""
         if self.averages is None:
             yield
             return

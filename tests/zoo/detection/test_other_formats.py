@@ -42,7 +42,6 @@ def without(key, content):
         ({"_via_img_metadata": {}}, "VIA's own JSON"),
         ("", "an empty file"),
         (" \n", "an empty file"),
-        ("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "a Git LFS pointer"),
         (b"PK\3\4\0", "an archive, to be unpacked first"),
         (b"\x1f\x8b\x08\0", "an archive, to be unpacked first"),
     ],

@@ -90,7 +90,7 @@ class Run(ClassifierSource):
             return super().held_out_files(most)
 
     def _trained(self, data: DataConfig) -> dict[str, Any] | None:
-        """Returns what the run has noted of its images, if they can be among those of a folder.
+        """Returns the index of the run's images, or None where it cannot describe a folder.
 
         Their contents decide, not the path: the same images may be in another folder.
         """
