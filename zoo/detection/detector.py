@@ -202,10 +202,7 @@ class Detector:
         data.override({"input_path": files, "global_batch_size": batch_size}, is_strict=True)
         run = tf.function(lambda *inputs: task.validation_step(inputs, self.model))
         for images, labels in task.build_inputs(data):
-            found = task.aggregate_logs(step_outputs=run(images, labels))["found"]
-            for key in ("score", "bbox"):
-                check_outputs(self.name, {key: [one[key] for one in found]})
-            yield found
+            yield task.aggregate_logs(step_outputs=run(images, labels))["found"]
 
     def detect(self, image: np.ndarray, number: int = 0) -> list[Json]:
         """Returns the objects in an image, in COCO's format of results."""

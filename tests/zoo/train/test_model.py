@@ -194,54 +194,6 @@ def test_devices_and_workers_give_the_weights_of_one_device(recipe, kind, tmp_pa
         assert error < LIMIT, (name, error)
 
 
-DISTILLED = """
-from support.loopback import virtual_cpus
-virtual_cpus(2)
-import keras, numpy as np, tensorflow as tf
-from zoo.train.model import Objective, TrainingModel
-from zoo.train.network import with_logits
-
-def network(seed):
-    keras.utils.set_random_seed(seed)
-    inputs = keras.Input((4, 4, 3))
-    x = keras.layers.Flatten()(inputs)
-    return keras.Model(inputs, keras.layers.Dense(5, activation="softmax", name="predictions")(x))
-
-images = np.random.default_rng(0).normal(size=(8, 4, 4, 3)).astype("float32")
-labels, weights = np.eye(5, dtype="float32")[np.arange(8) % 5], [0.5, 1.5, 1, 1, 1]
-one, two = tf.distribute.get_strategy(), tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-for share in (0.3, 1.0):
-    found = []
-    for strategy in (one, two):
-        with strategy.scope():
-            student, teacher = network(0), with_logits(network(1))
-            loss = keras.losses.CategoricalCrossentropy(from_logits=True)
-            objective = Objective(loss, weights, teacher, 2.0, share)
-            model = TrainingModel(with_logits(student), 1, 1, None, objective)
-            model.compile(keras.optimizers.SGD(0.5), loss, auto_scale_loss=False)
-            before = student.get_weights()
-            data = tf.data.Dataset.from_tensors((images, labels)).repeat()
-            data = data.rebatch(8) if strategy is one else two.experimental_distribute_dataset(data)
-            model.fit(data, epochs=1, steps_per_epoch=1, shuffle=False, verbose=0)
-        found.append(np.concatenate([
-            (a - b).ravel() for a, b in zip(student.get_weights(), before)
-        ]))
-    scale = np.abs(found[0]).max()
-    assert scale > 1e-3
-    np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-5 * scale)
-print("alike")
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.one_backend
-def test_step_of_distillation_on_two_devices_is_that_of_one():
-    """With labels and without, and weights of classes."""
-    arguments = [sys.executable, "-c", DISTILLED]
-    result = subprocess.run(arguments, env=environment(), capture_output=True, text=True)
-    assert result.stdout.endswith("alike\n"), result.stderr
-
-
 # Unit roundoff of a precision, in which gradients of each device are rounded before their sum.
 ROUNDING = {"mixed_bfloat16": 2**-8, "mixed_float16": 2**-11}
 
@@ -263,6 +215,7 @@ def test_devices_give_the_weights_of_one_device_but_for_rounding(policy, tmp_pat
 TERMS = {
     "batch_statistics": {"frozen": False},
     "every_term": {"weighted": True, "distilled": True, "decay": 0.1, "parts": 2},
+    "teacher_alone": {"distilled": True, "share": 1.0},
     "pseudo_labels": {"pseudo_ratio": 3},
 }
 ON_TWO_DEVICES = """
@@ -282,7 +235,10 @@ data = load_data(DataConfig(batch_size=SIZE, mixup=0.2, cutmix=1), 8).train
 def network():
     return with_logits(networks.linear_model())
 
-def train(devices, frozen=True, weighted=False, distilled=False, decay=0, parts=1, pseudo_ratio=0):
+def train(
+    devices, frozen=True, weighted=False, distilled=False, share=0.5, decay=0, parts=1,
+    pseudo_ratio=0,
+):
     keras.utils.set_random_seed(0)
     with devices.scope():
         student, teacher = network(), network() if distilled else None
@@ -293,7 +249,7 @@ def train(devices, frozen=True, weighted=False, distilled=False, decay=0, parts=
         add_weight_decay(student, decay)
         loss = keras.losses.CategoricalCrossentropy(from_logits=True)
         weights = np.linspace(0.5, 1.5, 10) if weighted else None
-        objective = Objective(loss, weights, teacher, 2.0, 0.5, pseudo_ratio)
+        objective = Objective(loss, weights, teacher, 2.0, share, pseudo_ratio)
         model = TrainingModel(student, 2, 1, ema=0.9, objective=objective)
         optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
         if parts > 1:
