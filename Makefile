@@ -50,18 +50,23 @@ test-slow: .venv/installed  ## Run the slow tests on TensorFlow: networks, train
 	.venv/bin/python -m pytest $(WORKERS) -m slow
 
 # What depends on the backend.
-ON_BACKENDS = $(WORKERS) -m "not one_backend" tests/test_*.py tests/layers tests/models tests/applications \
-  tests/weights tests/bad_inputs/test_layers.py tests/bad_inputs/test_weights.py tests/zoo/benchmark/test_accelerator.py
+ON_BACKENDS = tests/test_*.py tests/layers tests/models tests/applications tests/weights \
+  tests/bad_inputs/test_layers.py tests/bad_inputs/test_weights.py tests/zoo/benchmark/test_accelerator.py
 
+# Of the slow ones, layers and training: JAX compiles every operation of every network.
 test-jax: .venv-jax/installed  ## Run the tests of lambda_keras, and of training, on JAX
-	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(ON_BACKENDS) \
-	  tests/zoo/inference/test_compiled.py tests/zoo/train/test_accumulation.py \
+	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m "not one_backend and not slow" \
+	  $(ON_BACKENDS) tests/zoo/inference/test_compiled.py tests/zoo/train/test_accumulation.py \
+	  tests/zoo/train/test_model.py tests/zoo/train/test_classification.py
+	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m "not one_backend and slow" \
+	  tests/layers tests/applications/test_folding.py tests/zoo/train/test_accumulation.py \
 	  tests/zoo/train/test_model.py tests/zoo/train/test_classification.py \
 	  tests/zoo/train/test_resume.py::test_run_of_two_workers_that_loses_one_goes_on \
 	  tests/zoo/train/test_resume.py::test_run_goes_on_with_another_number_of_devices
 
 test-torch: .venv-torch/installed  ## Run the tests of lambda_keras on PyTorch, without TensorFlow
-	KERAS_BACKEND=torch .venv-torch/bin/python -m pytest $(ON_BACKENDS) tests/zoo/test_convert.py
+	KERAS_BACKEND=torch .venv-torch/bin/python -m pytest $(WORKERS) -m "not one_backend" \
+	  $(ON_BACKENDS) tests/zoo/test_convert.py
 
 test-benchmark: .venv-benchmark/installed .venv-tpu/installed  ## Run the tests that need timm or compilers for an H100 and a TPU
 	KERAS_BACKEND=torch .venv-benchmark/bin/python -m pytest $(ALL) \

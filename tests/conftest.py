@@ -13,12 +13,11 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # its plugin for CUDA then loads without CUDA
 for variable in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
     os.environ.setdefault(variable, "1")
-# JAX compiles every operation, in a third of the time without LLVM's optimizations.
+# A third less time to compile without LLVM's optimizations; JAX compiles every operation.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 if os.environ.get("KERAS_BACKEND") == "jax":
-    os.environ.setdefault(
-        "XLA_FLAGS",
-        "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
-        " --xla_cpu_parallel_codegen_split_count=1",
+    os.environ["XLA_FLAGS"] += (
+        " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     )
 # Compiled code, shared by all processes.
 CACHE = Path(__file__).parents[1] / ".pytest_cache" / "jax"
@@ -40,7 +39,7 @@ from support import leftovers, needs
 leftovers.watch()
 
 # Fixtures that take long: the tests of each run in one process.
-SHARED = ("run", "first", "server", "imagenet", "folders", "exported")
+SHARED = ("run", "first", "server", "imagenet", "folders", "exported", "installed")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups

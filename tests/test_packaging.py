@@ -1,32 +1,29 @@
 """Files of the source distribution and the wheel, and commands of an installed wheel."""
 
 import email
-import json
-import os
 import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import tomllib
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.wheel import NO_CACHES, ROOT, installed
 
 import lambda_keras
 
+__all__ = ["installed"]
+
 pytestmark = pytest.mark.one_backend
 
-ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("lambda_keras", "zoo")
 CONFIGS = "tpu_configs"
 # Files that describe and lock a release, in addition to the packages.
 TOP = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE")
 FOLDERS = ("docs", "requirements", CONFIGS)
-NO_CACHES = shutil.ignore_patterns("__pycache__")
 BUILD = "from setuptools.build_meta import build_sdist; build_sdist({!r})"
 
 
@@ -136,57 +133,6 @@ def test_nothing_says_to_install_the_project_by_its_bare_name():
             )
 
 
-def copied_by_the_dockerfile(target: Path) -> None:
-    """Copies the files from which the Dockerfile installs, as it does."""
-    lines = (ROOT / "Dockerfile").read_text("utf-8").splitlines()
-    copied = [line.split()[1:] for line in lines if line.startswith("COPY ")]
-    assert len(copied) == 5
-    for *names, place in copied:
-        for name in names:
-            if (ROOT / name).is_dir():
-                shutil.copytree(ROOT / name, target / place, ignore=NO_CACHES)
-            else:
-                (target / place).mkdir(exist_ok=True)
-                shutil.copy(ROOT / name, target / place)
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory) -> Callable[..., str]:
-    """Runs programs of an environment of its own, outside of the checkout, in an empty folder.
-
-    The wheel is built from what the Dockerfile copies. Dependencies are those of the lock, taken
-    from the environment of the tests; its installation of this project, which is editable, is not
-    seen there.
-    """
-    folder = tmp_path_factory.mktemp("installed")
-    source, here, bin_folder = folder / "source", folder / "here", folder / "env" / "bin"
-    source.mkdir()
-    here.mkdir()
-    copied_by_the_dockerfile(source)
-    code = f"from setuptools.build_meta import build_wheel; build_wheel({str(folder)!r})"
-    subprocess.run([sys.executable, "-c", code], cwd=source, check=True, capture_output=True)
-    shutil.rmtree(source)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True)
-    (packages,) = (folder / "env").glob("lib/python*/site-packages")
-    # Packages on a path named in a .pth file are imported; .pth files there are not read.
-    (packages / "locked.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    pip = [sys.executable, "-m", "pip", "--python", str(bin_folder / "python"), "install"]
-    options = ["--quiet", "--no-deps", "--no-index", "--no-compile", "--ignore-installed"]
-    wheels = [*folder.glob("*.whl")]
-    subprocess.run([*pip, *options, *wheels], check=True, capture_output=True)
-    kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "KERAS_BACKEND")}
-
-    def run(*arguments: str | Path) -> str:
-        command, *others = arguments
-        result = subprocess.run(
-            [bin_folder / command, *others], cwd=here, env=kept, capture_output=True, text=True
-        )
-        assert result.returncode == 0, result.stderr
-        return result.stdout
-
-    return run
-
-
 # Every name of a configuration, as `lambda-keras train --config NAME` reads it.
 READ_CONFIGURATIONS = """
 import sys, lambda_keras, zoo
@@ -229,23 +175,3 @@ def test_wheel_of_the_dockerfile_is_that_of_the_source_distribution(installed, w
     files = set(installed("python", "-c", code).splitlines())
     kept = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert {name for name in files if name.startswith(PACKAGES) and "dist-info" not in name} == kept
-
-
-@pytest.mark.slow
-def test_installed_wheel_trains_exports_and_predicts(installed):
-    here = Path(installed("python", "-c", "import os; print(os.getcwd())").strip())
-    settings = "--model.image_size 16 --data.batch_size 256 --training.steps_per_execution 1"
-    settings += " --training.epochs 1 --optimizer.warmup_epochs 0 --output_dir runs/digits"
-    installed("lambda-keras", "train", "--config", "lambda_resnet14_digits", *settings.split())
-    metrics = json.loads((here / "runs/digits/metrics.json").read_text())
-    assert metrics["test_images"] == 360
-
-    exported = installed("python", "-m", "zoo.export", "--run", "runs/digits", "--output", "out")
-    assert "exported to out/lambda_resnet14/1" in exported
-    from PIL import Image
-    from sklearn.datasets import load_digits
-
-    digit = Image.fromarray((load_digits().images[0] * 15).astype("uint8"))
-    digit.save(here / "digit.png")
-    said = installed("lambda-keras", "predict", "--run", "runs/digits", "digit.png", "--top", "10")
-    assert said.count("%  ") == 10

@@ -1,16 +1,15 @@
-"""The README's blocks, pasted into an empty folder from top to bottom."""
+"""The README's blocks, pasted into an empty folder from top to bottom, from the wheel."""
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from support.wheel import ROOT, installed
+
+__all__ = ["installed"]
 
 pytestmark = pytest.mark.one_backend
 
-README = (Path(__file__).resolve().parents[1] / "README.md").read_text("utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
 BLOCKS = re.findall(r"```(python|sh)\n(.*?)```", README, flags=re.DOTALL)
 INSTALL, COMMANDS = (text for language, text in BLOCKS if language == "sh")
 PYTHON = [text for language, text in BLOCKS if language == "python"]
@@ -19,17 +18,6 @@ INSTEAD = {
     r"(.* zoo\.train .*)": r"\1 --training.epochs 1 --optimizer.warmup_epochs 0",
     r"(.* zoo\.(?:demo|serve)) .*": r"\1 --help",  # they serve until they are stopped
 }
-
-
-def paste(folder: Path, *command: str) -> str:
-    """Runs a command as a user does, who has neither the checkout nor its settings."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH",)}
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    result = subprocess.run(
-        command, cwd=folder, env={**kept, "PATH": path}, capture_output=True, text=True
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
 
 
 def test_first_screen_and_length():
@@ -47,17 +35,17 @@ def test_commands_of_an_extra_name_it():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(PYTHON) - 1))
-def test_python_blocks(number, tmp_path):
+def test_python_blocks(number, installed, tmp_path):
     """Layer, network and `fit`; the example with packaged weights prints what the README says."""
-    output = paste(tmp_path, "python", "-c", PYTHON[number])
+    output = installed("python", "-c", PYTHON[number], cwd=tmp_path)
     for expected in re.findall(r"\[\[\('(\w+)', \.\.\.\)\]\]", PYTHON[number]):
         assert f"[[('{expected}'," in output
 
 
 @pytest.mark.slow
-def test_commands(tmp_path):
+def test_commands(installed, tmp_path):
     """On the images of the last block of Python; one epoch in place of all."""
-    paste(tmp_path, "python", "-c", PYTHON[-1])
+    installed("python", "-c", PYTHON[-1], cwd=tmp_path)
     printed = ""
     for line in COMMANDS.replace("\\\n", " ").splitlines():
         line = line.partition("#")[0]
@@ -65,7 +53,8 @@ def test_commands(tmp_path):
             if re.fullmatch(pattern, line):
                 line = re.sub(pattern, instead, line)
                 break
-        printed += paste(tmp_path, "sh", "-c", line)
+        printed += installed("sh", "-c", line, cwd=tmp_path)
     for expected in ("48 training and 12 test images of 3 classes", "published to published/mine"):
         assert expected in printed
-    assert (tmp_path / "exports" / "lambda_resnet14").is_dir()
+    assert printed.count("%  ") >= 21  # the classes of an image and of a folder of 20
+    assert (tmp_path / "exports" / "lambda_resnet14" / "1" / "saved_model.pb").is_file()

@@ -14,7 +14,11 @@ rpn_head: {num_filters: 8}
 detection_head: {num_convs: 1, num_filters: 8, fc_dims: 16}
 mask_head: {num_convs: 1, num_filters: 8}
 roi_generator:
-  {pre_nms_top_k: 50, num_proposals: 20, test_pre_nms_top_k: 50, test_num_proposals: 20}
+  {pre_nms_top_k: 50, num_proposals: 20, test_pre_nms_top_k: 50, test_num_proposals: 20,
+   use_batched_nms: true}
+detection_generator: {nms_version: batched}
+min_level: 2
+max_level: 3
 roi_sampler: {num_sampled_rois: 8}
 mask_sampler: {num_sampled_masks: 4}
 """

@@ -96,6 +96,8 @@ class DetectionRun(Run):
                 model=self.model,
                 optimizer=train_utils.create_optimizer(self.task, self.experiment),
             )
+            # Made within the first step, they would have it traced a second time.
+            self.trainer.optimizer._create_all_weights(self.model.trainable_variables)
         return [self.summary(title(config.model.name, self._masks))]
 
     def fit(self, stop: Stop) -> Metrics:
