@@ -5,7 +5,7 @@ import sys
 import keras
 from keras import ops
 
-from lambda_keras.layers.arguments import EPSILON, MOMENTUM, check, is_integer
+from lambda_keras.layers.arguments import EPSILON, MOMENTUM, check, check_bools, is_integer
 
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
@@ -25,8 +25,8 @@ class BatchNormalization(keras.layers.BatchNormalization):
     renormalization, other axes, weights that are not in float32, other backends.
 
     Raises:
-        ValueError: If `axis`, `momentum`, `epsilon` or `renorm_momentum` is out of its range; Keras
-            checks the other arguments.
+        ValueError: If `axis`, `momentum`, `epsilon` or `renorm_momentum` is out of its range, or
+            `center`, `scale`, `renorm` or `synchronized` is no bool; Keras checks the others.
 
     Example:
     >>> import numpy as np
@@ -44,6 +44,8 @@ class BatchNormalization(keras.layers.BatchNormalization):
             check(MOMENTUM.fits(rate), MOMENTUM.expected, **{name: rate})
         check(EPSILON.fits(epsilon), EPSILON.expected, epsilon=epsilon)
         super().__init__(axis, momentum, epsilon, *others, **kwargs)
+        flags = ("center", "scale", "renorm", "synchronized")
+        check_bools(**{name: getattr(self, name) for name in flags})
 
     def build(self, input_shape):
         rank, shape = len(input_shape), tuple(input_shape)

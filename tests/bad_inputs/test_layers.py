@@ -55,7 +55,12 @@ CONSTRAINTS = [
     (
         layers.BatchNormalization,
         {"renorm": True},
-        {"integer": "axis", "momentum": "momentum renorm_momentum", "epsilon": "epsilon"},
+        {
+            "integer": "axis",
+            "flag": "center scale renorm synchronized",
+            "momentum": "momentum renorm_momentum",
+            "epsilon": "epsilon",
+        },
     ),
     (
         layers.LambdaLayer,
