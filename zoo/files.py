@@ -32,6 +32,7 @@ _LITTER = re.compile(
     r"|(eh)?thumbs\.db|desktop\.ini",
     re.IGNORECASE | re.DOTALL,
 )
+TRIALS = 20  # of `check_output`, while other processes remove the folder
 TRIAL_S = 1.0  # within which the trial of `check_output` ends, which locks a folder, too
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk full, quota exceeded, file too large
 
@@ -210,18 +211,22 @@ def check_output(folder: Path, name: str = "") -> None:
     """Checks by a trial that a file, or "" for any, can be written in a new or existing folder."""
     if in_bucket(folder):
         return
-    try:
-        with new_folders(folder):
-            os.rmdir(tempfile.mkdtemp(prefix=_PARTIAL, suffix=f"-{name}", dir=folder))
-            if name and (folder / name).is_dir():
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    except OSError as error:
-        is_file = isinstance(error, FileExistsError)
-        reason = f"{folder} is a file, not a folder" if is_file else error.strerror
-        raise ValueError(
-            f"expected a {'file' if name else 'folder'} to write to. "
-            f"Received: {str(folder / name)[:80]!r} ({reason})"
-        ) from None
+    for left in reversed(range(TRIALS)):
+        try:
+            with new_folders(folder):
+                os.rmdir(tempfile.mkdtemp(prefix=_PARTIAL, suffix=f"-{name}", dir=folder))
+                if name and (folder / name).is_dir():
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            return
+        except OSError as error:
+            if left and isinstance(error, FileNotFoundError):
+                continue  # removed by the trial of another process
+            is_file = isinstance(error, FileExistsError)
+            reason = f"{folder} is a file, not a folder" if is_file else error.strerror
+            raise ValueError(
+                f"expected a {'file' if name else 'folder'} to write to. "
+                f"Received: {str(folder / name)[:80]!r} ({reason})"
+            ) from None
 
 
 @contextmanager
@@ -263,7 +268,7 @@ def atomic_write(path: Path, over_folder: bool = False) -> Iterator[Path]:
                 if over_folder:
                     _replace_folder(folder / path.name, path)
                 else:
-                    os.replace(folder / path.name, path)
+                    _rename(folder / path.name, path)
 
 
 @contextmanager
@@ -284,6 +289,18 @@ def atomic_files(folder: Path) -> Iterator[Path]:
                 os.replace(file, folder / file.name)
     except FullDiskError as error:  # of a file in the temporary folder
         raise FullDiskError(error.errno, error.strerror, str(folder)) from error
+
+
+def _rename(new: Path, path: Path) -> None:
+    """Renames a file or folder; refuses a folder with files that another process has made."""
+    try:
+        os.replace(new, path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        raise ValueError(
+            f"expected a new folder. Received: {str(path)!r}, written meanwhile"
+        ) from None
 
 
 def _replace_folder(new: Path, folder: Path) -> None:

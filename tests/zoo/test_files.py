@@ -27,6 +27,7 @@ from zoo.files import (
     FullDiskError,
     atomic_files,
     atomic_write,
+    check_output,
     expand,
     find_pointer,
     held,
@@ -159,6 +160,23 @@ def test_trial_of_another_process_removes_a_folder_before_it_is_held(tmp_path, m
         assert folder.is_dir()
 
 
+def test_trial_of_another_process_removes_a_folder_before_it_is_tried(tmp_path, monkeypatch):
+    """Both commands can then write."""
+    tried, mkdtemp = [], tempfile.mkdtemp
+
+    def removed_before(dir, **arguments):
+        tried.append(dir)
+        if len(tried) < 3:
+            os.rmdir(dir)
+        return mkdtemp(dir=dir, **arguments)
+
+    monkeypatch.setattr(tempfile, "mkdtemp", removed_before)
+    check_output(tmp_path / "exports")
+    assert len(tried) == 3
+    with pytest.raises(ValueError, match=r"to write to\. Received: '/proc/none' \(No such file"):
+        check_output(Path("/proc/none"))
+
+
 def test_trial_of_another_process_leaves_a_folder_that_is_held(tmp_path):
     with ExitStack() as holding:
         with new_folders(tmp_path / "run"):  # as `check_output` makes them
@@ -249,6 +267,20 @@ def test_full_disk_is_said_of_the_file(tmp_path, error):
     with pytest.raises(FullDiskError, match=r"(No space left|quota exceeded).*: '.*/card'"):
         write()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_that_another_process_writes_meanwhile_is_kept(tmp_path):
+    def write():
+        with atomic_write(tmp_path / "a") as path:
+            path.mkdir()
+            (path / "mine").touch()
+            with atomic_write(tmp_path / "a") as other:
+                other.mkdir()
+                (other / "yours").touch()
+
+    with pytest.raises(ValueError, match=r"a new folder\. Received: '.*/a', written meanwhile$"):
+        write()
+    assert sorted(tmp_path.rglob("*")) == [tmp_path / "a", tmp_path / "a/yours"]
 
 
 def test_folder_takes_the_place_of_another(tmp_path):

@@ -371,7 +371,7 @@ def read_mask(segmentation: Any, height: int, width: int) -> Json:
     if sum(counts) != height * width:
         raise ValueError(
             "expected an RLE of all pixels of its image, "
-            f"received {sum(counts)} pixels, not {height * width}"
+            f"received {short(sum(counts))} pixels, not {height * width}"
         )
     return as_text(mask.frPyObjects({"size": [height, width], "counts": counts}, height, width))
 

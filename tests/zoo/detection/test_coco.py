@@ -153,6 +153,7 @@ SIZE = {"size": [10, 20]}
         case("annotations/0", "expected bbox=", bbox=[-(2**54), 2, 2**54, 4]),
         case("annotations/0", "RLE of the height", segmentation={"size": [5, 5], "counts": [25]}),
         case("annotations/0", ": 3 pixels, not 200", segmentation={**SIZE, "counts": [1, 2]}),
+        case("annotations/0", r"0\.\.\.0+ pixels", segmentation={**SIZE, "counts": [10**300]}),
         case("annotations/0", "whole numbers", segmentation={**SIZE, "counts": [-1, 201]}),
         case("annotations/0", "an RLE with counts", segmentation={**SIZE, "counts": 3}),
         case("annotations/0", "one with 'z'", segmentation={**SIZE, "counts": "zz"}),
