@@ -10,7 +10,7 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator
 
 from zoo.errors import unknown
-from zoo.files import answering, check_output, local_copy, location
+from zoo.files import answering, check_output, local_copy, location, why_pointer
 
 MAX_CHARACTERS = 2**14  # of YAML: the longest configuration of the zoo has 1,200
 
@@ -153,6 +153,8 @@ def read_settings(name: str) -> dict[str, Any]:
                 raise ValueError(f"expected a YAML file. Received: {str(path)!r}, {found}")
             with local_copy(path) as here, here.open("rb") as file:
                 content = file.read(4 * MAX_CHARACTERS + 4)
+        if why := why_pointer(content):
+            raise ValueError(f"expected a YAML file. Received: {str(path)!r}, {why}")
         try:
             values = load_yaml(content.decode())
         except ValueError as error:

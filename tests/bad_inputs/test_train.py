@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 from support.commands import fail
+from support.lfs import LFS_POINTER, PULL
 
 from zoo import run_folder
 from zoo.benchmark import __main__ as benchmark
@@ -124,6 +125,7 @@ FILES = [
     ("nothing", "", "expected `key: value` lines"),
     ("two documents", "a: 1\n--- \nb: 2", "another document"),
     ("list", "- 1", "expected `key: value` lines"),
+    ("pointer of Git LFS", LFS_POINTER, PULL),
     ("half a list", "a: [", "not YAML"),
     ("bytes", b"\xff\xfe\x00", "not YAML"),
     ("null character", b"a: \x00", "special characters"),

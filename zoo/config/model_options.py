@@ -11,6 +11,7 @@ from zoo.cli.settings import Settings
 from zoo.config.task import HUB, NETWORK, is_place, is_published
 from zoo.errors import shorten
 from zoo.fields import AnyPath, LocalPath, checked_by
+from zoo.files import why_no_file
 from zoo.registry import find_model, is_published_name
 
 IN_FOLDERS = ("model.safetensors", "model.weights.h5")  # the first of them that is there
@@ -118,6 +119,8 @@ def read_labels(path: Path) -> list[str]:
     """Returns the names of classes, one from each line of a text file."""
     if not os.path.isfile(path):
         raise ValueError(f"expected a text file. Received: {str(path)!r}, not found")
+    if why := why_no_file(path):
+        raise ValueError(f"expected a text file. Received: {str(path)!r}, {why}")
     try:
         names = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
     except UnicodeDecodeError:

@@ -23,6 +23,7 @@ from zoo.detection.coco import Json
 from zoo.detection.experiment import Task, create_experiment, infer, precision, to_coco
 from zoo.detection.shards import Labels, check_shape
 from zoo.errors import first_wrong, needs_extra
+from zoo.files import find_pointer, in_bucket
 from zoo.inference.images import Image, read_pixels, several
 from zoo.inference.predictions import check_outputs
 from zoo.inference.source import published
@@ -99,9 +100,11 @@ class Detector:
     def restore(cls, config: DetectionConfig, data: Labels, masks: bool) -> Self:
         """Builds the detector of a run and restores its last checkpoint."""
         folder = config.output_dir / run_folder.CHECKPOINTS
-        path = tf.train.latest_checkpoint(str(folder))
+        why = "" if in_bucket(folder) else find_pointer(folder)
+        path = None if why else tf.train.latest_checkpoint(str(folder))
         if path is None:
-            raise ValueError(f"run: expected checkpoints in {str(folder)!r}. Received: none")
+            received = why or "none"
+            raise ValueError(f"run: expected checkpoints in {str(folder)!r}. Received: {received}")
         detector = cls.build(config, data, masks)
         model = detector.model
         try:

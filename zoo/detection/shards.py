@@ -13,7 +13,7 @@ from zoo.cli.settings import Section
 from zoo.config.detection import DetectionConfig
 from zoo.detection import coco
 from zoo.errors import printable, some
-from zoo.files import answering, local_copy
+from zoo.files import answering, in_bucket, local_copy, why_no_file
 from zoo.run_folder import other_data, read_json
 
 DESCRIPTION = "dataset.json"
@@ -144,7 +144,8 @@ def _check_file(file: str, dataset: Dataset, image_size: float) -> list[int]:
             if dataset.masks and masks.indices.shape != labels.indices.shape:
                 raise ValueError(f"objects without masks, which {DESCRIPTION} promises")
     except (tf.errors.OpError, ValueError) as error:
-        received = why_compressed(file) or f"{printable(file)} ({reason(error)})"
+        why = "" if in_bucket(file) else why_no_file(file)
+        received = why_compressed(file) or f"{printable(file)} ({why or reason(error)})"
         raise ValueError(f"data.dir: expected intact shards. Received: {received}") from None
     return ids
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from support.lfs import LFS_POINTER, PULL
 
 from zoo.config import (
     DataConfig,
@@ -90,6 +91,9 @@ def test_every_setting_is_described(section):
 def test_labels_of_windows_editors(tmp_path):
     (tmp_path / "labels.txt").write_bytes("größe \r\nb\r\n".encode("utf-8-sig"))
     assert read_labels(tmp_path / "labels.txt") == ["größe", "b"]
+    (tmp_path / "labels.txt").write_bytes(LFS_POINTER)
+    with pytest.raises(ValueError, match=f"a text file. Received: .*labels.txt', {PULL}"):
+        read_labels(tmp_path / "labels.txt")
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.detectors import settings
+from support.lfs import LFS_POINTER, PULL
 
 from zoo import run_folder
 from zoo.config.detection import DetectionConfig
@@ -76,8 +77,20 @@ def test_boxes_lie_within_the_image(untrained):
         (lambda folder: cut(folder, ".index"), "damaged or of another detector"),
         (lambda folder: cut(folder, ".data-00000-of-00001"), "damaged or of another detector"),
         (lambda folder: (folder / "checkpoints" / "checkpoint").unlink(), "expected checkpoints"),
+        (lambda folder: point(folder, "ckpt-*.index"), f"index is {PULL}"),
+        (lambda folder: point(folder, "ckpt-*.data-*"), f"-of-00001 is {PULL}"),
+        (lambda folder: point(folder, "checkpoint"), f"Received: checkpoint is {PULL}"),
     ],
-    ids=["other categories", "with masks", "no index", "no data", "no state"],
+    ids=[
+        "other categories",
+        "with masks",
+        "no index",
+        "no data",
+        "no state",
+        "LFS",
+        "LFS data",
+        "LFS state",
+    ],
 )
 def test_other_or_damaged_checkpoints(untrained, tmp_path, damage, message, caplog):
     folder = Path(shutil.copytree(untrained, tmp_path / "run"))
@@ -105,6 +118,11 @@ def test_weights_that_are_not_finite(untrained, tmp_path):
     manager.save(checkpoint_number=5)
     with pytest.raises(ValueError, match=r"^run: .*finite weights in .*nan in backbone/"):
         Detector.from_run(folder)
+
+
+def point(folder, name):
+    (path,) = folder.glob(f"checkpoints/{name}")
+    path.write_bytes(LFS_POINTER)
 
 
 def cut(folder, suffix):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.detectors import settings
+from support.lfs import LFS_POINTER, PULL
 
 from zoo.config.detection import DetectionConfig
 from zoo.detection import coco, convert
@@ -107,4 +108,7 @@ def test_shards_that_are_compressed_or_of_16_bits(tmp_path, kind, why):
     part = {"images": 3, "objects": 1}
     dataset = Dataset(categories={1: "a"}, train=part, val=part, masks=False)
     with pytest.raises(ValueError, match=rf"expected intact shards.*-0\.tfrecord {why}"):
+        check(tmp_path, dataset, TRAIN)
+    (tmp_path / "train-0.tfrecord").write_bytes(LFS_POINTER)
+    with pytest.raises(ValueError, match=rf"expected intact shards.*-0\.tfrecord \({PULL}\)"):
         check(tmp_path, dataset, TRAIN)
