@@ -49,6 +49,7 @@ def test_interrupted_pytest_leaves_no_process(number, options, tmp_path):
     (tmp_path / "conftest.py").write_text("from support.leftovers import watch; watch()")
     (tmp_path / "test_inner.py").write_text(INNER)
     mark = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": str(tmp_path)}  # starts faster, too
+    mark["PYTEST_ADDOPTS"] = ""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, tmp_path]
     environment = {**os.environ, **mark, "PYTHONPATH": str(TESTS)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
