@@ -103,7 +103,8 @@ def run(config: PublishConfig) -> None:
     if config.repository is None:
         target = Path(config.target)
         folder.check_is_free(target, config.overwrite)
-        folder.write(kind, config.run, target, config.license, _address(target))
+        address = _address(target)
+        folder.write(kind, config.run, target, config.license, address, config.overwrite)
         print(f"published to {printable(target)}")
         return
     user = folder.check_login()

@@ -54,11 +54,14 @@ class Contents(NamedTuple):
     metric: tuple[str, float | None]
 
 
-def write(kind: Any, run: Path, folder: Path, license: str | None, address: str) -> None:
+def write(
+    kind: Any, run: Path, folder: Path, license: str | None, address: str, overwrite: bool = False
+) -> None:
     """Writes the network of a finished run atomically, and verifies the files by reading them.
 
-    A published network in the folder is replaced; `address` is for its model card. The kind is the
-    module of the task: `zoo.publish.classification` or `zoo.publish.detection`.
+    If `overwrite` is true, a published network in the folder is replaced; `address` is for the
+    model card. The kind is the module of the task: `zoo.publish.classification` or
+    `zoo.publish.detection`.
     """
     source = choose_source(SimpleNamespace(run=run, model=None))
     network = source.load()
@@ -84,7 +87,7 @@ def write(kind: Any, run: Path, folder: Path, license: str | None, address: str)
         front_matter = _front_matter(contents, kind.TASK)
         model_card.write(beside / CARD, contents.title, fields, {"Use": use}, front_matter)
         check_same(kind, network, beside)
-        check_is_free(folder, overwrite=True)  # again, after a while
+        check_is_free(folder, overwrite)  # again, after a while
 
 
 def check_same(kind: Any, network: Any, folder: Path) -> None:

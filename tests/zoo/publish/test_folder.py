@@ -141,6 +141,17 @@ def test_files_that_came_while_it_was_written_stay(run, copy, monkeypatch):
     assert {path.name for path in copy.iterdir()} == FILES | {"notes.md"}
 
 
+def test_network_that_another_command_publishes_meanwhile_stays(
+    run, published, tmp_path, monkeypatch
+):
+    folder = tmp_path / "new"
+    monkeypatch.setattr(publish_folder, "check_same", lambda *_: shutil.copytree(published, folder))
+    with pytest.raises(ValueError, match=r"expected a new folder, or --overwrite true"):
+        publish.main(["--run", str(run), str(folder)])
+    card = "README.md"
+    assert (folder / card).read_text() == (published / card).read_text()
+
+
 def test_card_names_weights_that_training_started_from_without_their_folder(
     run, published, tmp_path
 ):

@@ -146,6 +146,8 @@ class Source(DataSource):
                 self._check_parts(train, test, self.trained)
             train = test = train if config.test_split == "train" else test
             line += f"; test images are {len(test):,} of them, or all with --data.test_split all"
+            if self.trained is None:
+                line += "; whether the network was trained on them is not known"
         print(printable(line), file=sys.stderr)
         return train, test, classes
 

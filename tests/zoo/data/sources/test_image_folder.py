@@ -273,6 +273,15 @@ def test_images_that_a_run_has_held_out_may_be_elsewhere(trained, move):
     assert [Path(path.decode()).read_bytes() for path in found] == expected
 
 
+def test_held_out_images_that_nothing_is_compared_with(trained, capsys):
+    """As of a published network."""
+    _, config, index = trained
+    for known in (None, index):
+        Source(config, trained=known).open(4)
+        line = capsys.readouterr().err
+        assert ("whether the network was trained on them is not known" in line) == (known is None)
+
+
 def swap_classes(folder):
     (folder / "cat").rename(folder / "bird")
     (folder / "dog").rename(folder / "cat")
