@@ -36,6 +36,7 @@ ELSEWHERE = {
     "drop_path_rate": "stochastic_depth_rate of residual networks",
     "drop_rate": "dropout_rate",
     "dtype": "keras.config.set_dtype_policy('mixed_bfloat16') before it is built",
+    "dtype_policy": "keras.config.set_dtype_policy('mixed_bfloat16') before it is built",
     "features_only": "feature_extractor(model) returns feature maps",
     "global_pool": "pooling with include_top=False",
     "image_size": "input_shape=(224, 224, 3)",

@@ -183,6 +183,7 @@ def test_another_mixer_has_its_own_arguments(monkeypatch):
         ("LambdaResNet50", {"poolin": "avg"}, "'pooling'"),
         ("LambdaResNet50", {"dtype": "mixed_bfloat16"}, "set_dtype_policy('mixed_bfloat16')"),
         ("LambdaMobileNetV2", {"dtype": "float16"}, "keras.config.set_dtype_policy("),
+        ("ResNetRS50", {"dtype_policy": "float16"}, "keras.config.set_dtype_policy("),
         ("ResNet50", {"include_preprocessing": True}, "applications.preprocess_input, before"),
         ("ResNet50", {"alpha": 0.5}, "only MobileNetV2 and LambdaMobileNetV2"),
         ("ResNet50", {"data_format": "channels_first"}, "channels last"),
