@@ -167,6 +167,8 @@ def create_experiment(
     experiment.task.model.backbone = Backbone(type=NAME, lambda_keras=network)
     experiment.task.model.detection_generator.max_num_detections = most_objects
     _override(experiment.task.model, model.heads)
+    if dtype == "bfloat16":
+        _check_suppression(experiment.task.model)
     if not masks:
         if model.heads.get("include_mask"):
             raise ValueError(
@@ -247,6 +249,19 @@ def _override(model: Any, heads: Mapping[str, Any]) -> None:
             )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"model.heads: {' '.join(str(error).split())}") from None
+
+
+def _check_suppression(model: Any) -> None:
+    """Refuses TensorFlow's operation for the batched one, which takes float32 alone."""
+    batched = {
+        "roi_generator.use_batched_nms": model.roi_generator.use_batched_nms,
+        "detection_generator.nms_version": model.detection_generator.nms_version == "batched",
+    }
+    if found := [name for name, is_batched in batched.items() if is_batched]:
+        raise ValueError(
+            "model.heads: expected no batched suppression of boxes with "
+            f"training.precision=mixed_bfloat16. Received: {', '.join(found)}"
+        )
 
 
 def _check(group: Any, heads: Mapping[str, Any], name: str = "") -> None:

@@ -176,6 +176,19 @@ def test_heads_at_the_edge_of_what_fits(heads):
         assert model[group] == (model[group] | values if isinstance(values, dict) else values)
 
 
+@pytest.mark.parametrize(
+    "heads",
+    [
+        {"roi_generator": {"use_batched_nms": True}},
+        {"detection_generator": {"nms_version": "batched"}},
+    ],
+)
+def test_batched_suppression_takes_float32_alone(heads):
+    settings = {"model": {"heads": heads}, "training": {"precision": "mixed_bfloat16"}}
+    with pytest.raises(ValueError, match=f"mixed_bfloat16. Received: {next(iter(heads))}"):
+        create_experiment(DetectionConfig(**settings), COCO)
+
+
 def test_precision_is_that_of_a_block():
     policies = tf_keras.mixed_precision, keras.config.dtype_policy
     before = policies[0].global_policy().name, policies[1]().name

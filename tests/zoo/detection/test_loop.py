@@ -177,6 +177,9 @@ def test_two_devices_train_and_go_on(sharded, tmp_path):
     file = tmp_path / "config.yaml"
     command = [sys.executable, "-c", TWO_CPUS, "--config", str(file), "--strategy", "mirrored"]
     given = settings(sharded, tmp_path / "run", precision="mixed_bfloat16")
+    heads = given["model"]["heads"]
+    heads["roi_generator"]["use_batched_nms"] = False
+    heads["detection_generator"]["nms_version"] = "v2"
     file.write_text(yaml.safe_dump(given))
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
