@@ -13,7 +13,7 @@ from lambda_keras.applications import LambdaResNet14, LambdaResNet26T, MobileNet
 from lambda_keras.layers import LambdaLayer
 from lambda_keras.models import resnet
 from lambda_keras.weights import hub, load_weights
-from lambda_keras.weights.files import find_weights
+from lambda_keras.weights.files import find_weights, read_tf_keras
 
 CLASSES = 3
 
@@ -324,3 +324,37 @@ def test_pointers_of_git_lfs_are_named(tmp_path, name):
     path.write_bytes(LFS_POINTER)
     place = tmp_path if name.startswith("model") else path
     assert_refused(small(), place, rf"'{path}' \({PULL}\)$")
+
+
+def write_keras_2(path, **weights):
+    """Writes a weights file as Keras 2 does, of a layer with each weight."""
+    with h5py.File(path, "w") as file:
+        file.attrs["layer_names"] = [name.encode() for name in weights]
+        for name, options in weights.items():
+            group = file.create_group(name)
+            group.attrs["weight_names"] = [f"{name}/kernel:0".encode()]
+            group.create_dataset(f"{name}/kernel:0", (2,), "float32", **options)
+    return path
+
+
+def test_stems_of_keras_2_have_any_number(tmp_path):
+    """It counted those of a process."""
+    ones = {"data": np.ones(2)}
+    path = write_keras_2(tmp_path / "model.h5", stem_7_conv=ones, block_2_stem_3=ones)
+    assert read_tf_keras(path).keys() == {"stem_1_conv/kernel", "block_2_stem_3/kernel"}
+
+
+def test_arrays_in_other_files_are_not_read(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(8))
+    outside = {"external": [(str(secret), 0, 8)]}
+    path = write_keras_2(tmp_path / "external.h5", layer=outside)
+    with pytest.raises(ValueError, match=r"layer/layer/kernel:0 is in another file"):
+        read_tf_keras(path)
+    layout = h5py.VirtualLayout((2,), "float32")
+    layout[:] = h5py.VirtualSource(write_keras_2(tmp_path / "a.h5", a={}), "a/a/kernel:0", (2,))
+    path = write_keras_2(tmp_path / "virtual.h5")
+    with h5py.File(path, "a") as file:
+        file.create_virtual_dataset("kernel", layout)
+    with pytest.raises(ValueError, match=r"kernel is in another file"):
+        read_tf_keras(path)
