@@ -80,6 +80,19 @@ def test_scaled_inputs(tmp_path):
 
 
 @pytest.mark.one_backend
+@pytest.mark.parametrize("name", ["twin", 3])
+def test_layers_without_a_name_of_their_own(name, tmp_path):
+    """The one that is read last would count."""
+    stack = [keras.Input((4, 4, 3))]
+    stack += [keras.layers.Conv2D(3, 1, name=one) for one in ("twin", "other")]
+    model, path = keras.Sequential(stack, name="mine"), tmp_path / "mine.weights.h5"
+    model.save_weights(path)
+    with h5py.File(path, "a") as file:
+        file["layers/conv2d_1/vars"].attrs["name"] = name
+    assert_refused(model, path, rf"layers/conv2d_1 has the name .*{name}")
+
+
+@pytest.mark.one_backend
 @pytest.mark.parametrize("name", ["a.weights.h5", "a.safetensors", "folder"])
 def test_home_folder(name, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
