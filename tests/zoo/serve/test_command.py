@@ -53,6 +53,13 @@ def test_defaults(served, capsys):
         model._batches.submit("sizes", {})
 
 
+def test_end_of_a_service_is_that_of_ctrl_c(served, monkeypatch):
+    handlers = {}
+    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+    run(ServeConfig(export=FIXTURE, port=0))
+    assert handlers == {signal.SIGTERM: signal.default_int_handler}
+
+
 def test_every_setting_reaches_the_server(served, capsys):
     limits = {"batch_size": 3, "max_mb": 0.5, "max_waiting": 7, "timeout": 2.5}
     others = {"name": "other", "workers": 2, "threads": 4, "host": "0.0.0.0"}

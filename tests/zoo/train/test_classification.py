@@ -304,6 +304,20 @@ def test_metrics_of_an_interrupted_epoch_go_on(tmp_path, step, resumed):
     assert run.model.resumed is resumed
 
 
+@pytest.mark.one_backend
+def test_line_of_an_epoch_that_a_killed_run_did_not_write(tmp_path):
+    devices = SimpleNamespace(chief=True)
+    run = ClassificationRun(TrainConfig(output_dir=tmp_path), devices, resumed=True)
+    run.callbacks = []
+    run.data = SimpleNamespace(
+        train=SimpleNamespace(sample=lambda _: (np.zeros((1, 8, 8, 3), "float32"), None))
+    )
+    history = [{"loss": 1.5}, {"loss": 0.5}]
+    run._callbacks(SimpleNamespace(progress=Progress(44, history, [22, 44])))
+    lines = (tmp_path / "epochs.jsonl").read_text().splitlines()
+    assert [json.loads(line)["loss"] for line in lines] == [1.5, 0.5]
+
+
 FIT = {  # steps and epochs done: step of the images, epochs and steps of each call of fit
     (0, 0): [(0, 0, 3, 22)],
     (8, 0): [(8, 0, 1, 14), (22, 1, 3, 22)],
