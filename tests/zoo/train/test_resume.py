@@ -204,7 +204,9 @@ def test_killed_run_gives_the_same_weights(tmp_path, kind):
     assert_same(whole, folder, files)
 
 
-# Few steps at a low rate: later ones would amplify rounding.
+# Few steps at a low rate: later ones would amplify rounding, which with AVX2 reaches 3e-4 of the
+# largest shift of a normalization. These begin at 0: a wrong sum of gradients changes half of them.
+ROUNDING = 5e-3
 MIRRORED = f"{SHORT} --data.augment false --optimizer.learning_rate 0.004 --strategy mirrored"
 MIRRORED += " --training.checkpoint_steps 4"
 
@@ -228,7 +230,8 @@ def test_run_goes_on_with_another_number_of_devices(tmp_path):
     expected, received = (keras.models.load_model(f / "model.keras") for f in (whole, folder))
     for one, other in zip(expected.weights, received.weights, strict=True):
         one, other = map(keras.ops.convert_to_numpy, (one, other))
-        np.testing.assert_allclose(other, one, rtol=0, atol=1e-5 * max(np.abs(one).max(), 1e-3))
+        limit = ROUNDING * max(np.abs(one).max(), 1e-3)
+        np.testing.assert_allclose(other, one, rtol=0, atol=limit)
 
 
 WORKERS = f"{SHORT} --strategy multi_worker --model.overrides dropout_rate=0.2"
