@@ -255,3 +255,8 @@ def test_equal_scores_keep_the_order_of_the_classes():
     for row, found in zip(scores, decode_predictions(scores, top=1000), strict=True):
         ordered = sorted(range(1000), key=lambda index: (-row[index], index))
         assert [name for _, name, _ in found] == [names[index] for index in ordered]
+
+
+def test_padding_rounds_the_shorter_side_up():
+    padded = Preprocessing(32, 1.0, resize="pad")
+    assert [padded.resized(side, side, 1000) for side in (1, 31, 32, 1000)] == [1, 1, 2, 32]
