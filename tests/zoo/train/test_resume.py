@@ -205,7 +205,7 @@ def test_killed_run_gives_the_same_weights(tmp_path, kind):
 
 
 # Few steps at a low rate: later ones would amplify rounding, which with AVX2 reaches 3e-4 of the
-# largest shift of a normalization. These begin at 0: a wrong sum of gradients changes half of them.
+# largest shift of a normalization, which begins at 0.
 ROUNDING = 5e-3
 MIRRORED = f"{SHORT} --data.augment false --optimizer.learning_rate 0.004 --strategy mirrored"
 MIRRORED += " --training.checkpoint_steps 4"
