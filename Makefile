@@ -57,10 +57,10 @@ ON_BACKENDS = tests/test_*.py tests/layers tests/models tests/applications tests
 test-jax: .venv-jax/installed  ## Run the tests of lambda_keras, and of training, on JAX
 	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m "not one_backend and not slow" \
 	  $(ON_BACKENDS) tests/zoo/inference/test_compiled.py tests/zoo/train/test_accumulation.py \
-	  tests/zoo/train/test_model.py tests/zoo/train/test_classification.py
+	  tests/zoo/train/test_loop.py tests/zoo/train/test_classification.py
 	KERAS_BACKEND=jax .venv-jax/bin/python -m pytest $(WORKERS) -m "not one_backend and slow" \
 	  tests/layers tests/applications/test_folding.py tests/zoo/train/test_accumulation.py \
-	  tests/zoo/train/test_model.py tests/zoo/train/test_classification.py \
+	  tests/zoo/train/test_loop.py tests/zoo/train/test_classification.py \
 	  tests/zoo/train/test_resume.py::test_run_of_two_workers_that_loses_one_goes_on \
 	  tests/zoo/train/test_resume.py::test_run_goes_on_with_another_number_of_devices
 

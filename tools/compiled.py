@@ -47,7 +47,7 @@ class Trained(ZooNetwork):
     def compile(self):
         import keras
 
-        from zoo.train.model import TrainingModel
+        from zoo.train.loop import TrainingModel
         from zoo.train.network import with_logits
         from zoo.train.optimizer import add_weight_decay
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from support import leftovers
 
 from tools.lowering import functional
-from zoo.train.model import TrainingModel
+from zoo.train.loop import TrainingModel
 
 pytestmark = pytest.mark.one_backend
 TPU_PYTHON = ".venv-tpu/bin/python"

@@ -17,7 +17,7 @@ from keras import ops
 from zoo.files import atomic_write
 from zoo.run_folder import check_still_there, finite
 from zoo.train.checkpoints import Checkpoints, Progress
-from zoo.train.model import TrainingModel
+from zoo.train.loop import TrainingModel
 from zoo.train.run import Stop, stopped
 
 # Seconds of steps that an estimate is of, and seconds from which on a run is long.

@@ -7,9 +7,10 @@ import tensorflow as tf
 from support import networks
 
 from zoo.config import OptimizerConfig
-from zoo.train.model import Objective, TrainingModel
+from zoo.train.loop import GradientAccumulation, TrainingModel
+from zoo.train.losses import Objective
 from zoo.train.network import with_logits
-from zoo.train.optimizer import GradientAccumulation, add_weight_decay, create_optimizer
+from zoo.train.optimizer import add_weight_decay, create_optimizer
 
 BACKEND = keras.backend.backend()
 STEPS, BATCH = 3, 12

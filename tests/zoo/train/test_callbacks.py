@@ -22,7 +22,7 @@ from zoo.train.callbacks import (
     write_epochs,
 )
 from zoo.train.checkpoints import Progress
-from zoo.train.model import TrainingModel
+from zoo.train.loop import TrainingModel
 from zoo.train.network import with_logits
 
 

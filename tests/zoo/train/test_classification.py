@@ -34,8 +34,8 @@ from zoo.train import classification
 from zoo.train.callbacks import SaveProgress
 from zoo.train.checkpoints import Checkpoints, Progress
 from zoo.train.classification import ClassificationRun
+from zoo.train.loop import GradientAccumulation, Lamb
 from zoo.train.network import with_logits
-from zoo.train.optimizer import GradientAccumulation, Lamb
 
 QUICK = {"model": {"image_size": 16}, "optimizer": {"warmup_epochs": 0}, "training": {"epochs": 1}}
 

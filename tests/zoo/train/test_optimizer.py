@@ -9,9 +9,9 @@ import pytest
 from support import networks
 
 from zoo.config import OptimizerConfig
+from zoo.train.loop import Lamb
 from zoo.train.optimizer import (
     OPTIMIZERS,
-    Lamb,
     add_weight_decay,
     create_optimizer,
     layer_rates,

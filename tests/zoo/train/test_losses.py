@@ -10,7 +10,7 @@ from keras import ops
 from support import networks
 
 from zoo.config import TrainingConfig
-from zoo.train.model import Objective, SoftBinaryCrossentropy, create_loss, distillation_loss
+from zoo.train.losses import Objective, SoftBinaryCrossentropy, create_loss, distillation_loss
 from zoo.train.network import with_logits
 
 LOGITS = np.array([[1.5, -0.5, 0.2], [-2.0, 0.3, 1.0]], "float32")

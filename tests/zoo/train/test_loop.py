@@ -14,13 +14,11 @@ from support import networks
 from support.loopback import free_port
 from support.pseudo_labels import write_selection
 
-from zoo.train.model import (
-    ExponentialMovingAverage,
-    Objective,
-    TrainingModel,
-    mark_blocks,
-)
+from zoo.train.averages import ExponentialMovingAverage
+from zoo.train.loop import TrainingModel
+from zoo.train.losses import Objective
 from zoo.train.optimizer import add_weight_decay
+from zoo.train.recompute import mark_blocks
 
 TESTS = Path(__file__).parents[2]
 BACKEND = keras.backend.backend()
@@ -46,8 +44,8 @@ from support import networks
 from zoo.config import DataConfig, OptimizerConfig
 from zoo.data.load import load_data
 from zoo.data.pseudo import with_pseudo_labels
-from zoo.train.optimizer import GradientAccumulation
-from zoo.train.model import Objective, TrainingModel
+from zoo.train.loop import GradientAccumulation, TrainingModel
+from zoo.train.losses import Objective
 from zoo.train.optimizer import add_weight_decay, create_optimizer, decayed
 rng = np.random.default_rng(0)
 images = rng.normal(size=(160, 16, 16, 3)).astype("float32")
@@ -220,9 +218,10 @@ import keras, numpy as np, tensorflow as tf
 from zoo.config import DataConfig
 from zoo.data.load import load_data
 from zoo.devices import find_devices
-from zoo.train.model import Objective, TrainingModel
+from zoo.train.loop import GradientAccumulation, TrainingModel
+from zoo.train.losses import Objective
 from zoo.train.network import with_logits
-from zoo.train.optimizer import GradientAccumulation, add_weight_decay
+from zoo.train.optimizer import add_weight_decay
 SIZE = 16
 data = load_data(DataConfig(batch_size=SIZE, mixup=0.2, cutmix=1), 8).train
 

@@ -1,0 +1,395 @@
+"""`model.fit` and optimizers as the recipes need them, on one device, several, or several hosts.
+
+Stock Keras 3.15 on TensorFlow fails with several replicas and `steps_per_execution` above 1
+(keras-team/keras#19246), and with several workers (keras-team/keras#20585). On every backend it
+does steps twice or too many when `steps_per_execution` does not divide an epoch, and its moving
+averages leave batch statistics out. This module works around them; every private attribute of
+Keras that training needs is here, and tests/test_keras_private.py checks that Keras still has it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from zoo.train.averages import ExponentialMovingAverage
+from zoo.train.losses import Objective
+from zoo.train.recompute import recomputed
+
+
+class TrainingModel(keras.Model):
+    """Trains a functional model; labels are one-hot.
+
+    Epochs and evaluations have exactly the given number of steps, whether or not
+    `steps_per_execution` divides it: pass the same numbers to `fit`, and endless training data.
+
+    With a `GradientAccumulation` as optimizer, each step takes several micro-batches.
+
+    Evaluation uses the EMA of all weights and batch statistics, if `ema` is its decay, and the loss
+    of `compile`; training the loss `objective`, if there is one, and regularizers. With `recompute`
+    the backward pass of JAX keeps only what `mark_blocks` has marked.
+    """
+
+    def __init__(
+        self,
+        network: keras.Model,
+        steps_per_epoch: int,
+        evaluation_steps: int,
+        ema: float | None = None,
+        objective: Objective | None = None,
+        recompute: bool = False,
+    ) -> None:
+        super().__init__(name=network.name)
+        self.network = network
+        self.steps_per_epoch = steps_per_epoch
+        self.evaluation_steps = evaluation_steps
+        self.averages = None if ema is None else ExponentialMovingAverage(network, ema)
+        self.objective = objective
+        self.recompute = recompute
+        self.steps_done = 0  # of training, in all
+        self.resumed = False  # within an epoch, whose metrics go on
+        self.built = True
+
+    @property
+    def state(self) -> list[keras.Variable]:
+        """All variables that a resumed run needs, in a fixed order."""
+        self._maybe_symbolic_build()  # which makes those of the optimizer and the metrics
+        averages = [] if self.averages is None else self.averages.weights
+        return [
+            *self.network.variables,
+            *averages,
+            *self.optimizer.variables,
+            *self.metrics_variables,
+        ]
+
+    def reset_metrics(self) -> None:
+        if not self.resumed:
+            super().reset_metrics()
+        self.resumed = False
+
+    def averaged(self) -> AbstractContextManager[None]:
+        """Swaps EMA weights into the network in the `with` block; changes of them are kept."""
+        return nullcontext() if self.averages is None else self.averages.swapped(self.network)
+
+    def call(self, inputs, training=False):
+        if training or self.averages is None:
+            return self.network(inputs, training=training)
+        return self.averages.of(self.network, inputs)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        if not training:  # the test loss has no regularization
+            return self._compile_loss(y, y_pred, sample_weight)  # pyright: ignore
+        if self.objective is None:
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        loss = self.objective.of(x, y, y_pred)
+        return loss + sum(map(self._aggregate_additional_loss, self.losses))
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Keras' own, but a test loss is the mean over the images, whatever fills up the batch."""
+        if sample_weight is not None:
+            padding = keras.ops.sum(1 - keras.ops.cast(sample_weight, "float32"))
+            self._loss_tracker.count.assign_sub(padding)
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def compute_loss_and_updates(self, *state, **arguments):
+        """Computes the loss that JAX differentiates; recomputation takes less memory."""
+        compute = partial(super().compute_loss_and_updates, **arguments)  # pyright: ignore
+        return (recomputed(compute) if self.recompute else compute)(*state)
+
+    def train_step(self, *args):
+        """Keras' own step, then an update of the EMA unless gradients are only accumulated."""
+        if self.averages is None or not getattr(self.optimizer, "last", True):
+            return super().train_step(*args)  # pyright: ignore[reportAttributeAccessIssue]
+        if keras.backend.backend() == "tensorflow":
+            logs = super().train_step(*args)  # pyright: ignore[reportAttributeAccessIssue]
+            self.averages.update(self.network, self.optimizer.iterations)
+            return logs
+        logs, (trainable, others, optimizer, metrics) = super().train_step(*args)  # pyright: ignore
+        state = [
+            *zip(self.trainable_variables, trainable, strict=True),
+            *zip(self.non_trainable_variables, others, strict=True),
+            *zip(self.optimizer.variables, optimizer, strict=True),
+        ]
+        with keras.StatelessScope(state) as scope:
+            self.averages.update(self.network, self.optimizer.iterations)
+        others = [scope.get_current_value(variable) for variable in self.non_trainable_variables]
+        return logs, (trainable, others, optimizer, metrics)
+
+    def add_step(self, *args):
+        """Accumulates the gradients of a micro-batch, without an update."""
+        self.optimizer.last = False
+        try:
+            return self.train_step(*args)
+        finally:
+            self.optimizer.last = True
+
+    def make_train_function(self, force: bool = False) -> None:
+        if self.train_function is None or force:
+            accumulates = isinstance(self.optimizer, GradientAccumulation)
+            self.train_function = self._steps(
+                self.train_step,
+                self.add_step if accumulates else None,
+                self.optimizer.steps if accumulates else 1,
+                self._training_counts(),
+            )
+
+    def make_test_function(self, force: bool = False) -> None:
+        if self.test_function is None or force:
+            self.test_function = self._steps(self.test_step, None, 1, self._evaluation_counts())
+
+    def _steps(
+        self, step: Callable, add: Callable | None, parts: int, counts: Iterator[int]
+    ) -> Any:
+        """Returns the function that Keras calls for every execution, of so many steps."""
+        if keras.backend.backend() == "tensorflow":
+            return TensorFlowSteps(self, step, add, parts, counts)
+        shardings = None
+        if keras.distribution.distribution() is not None:
+            # Keras' own: every variable stays where it is.
+            trainable, others, optimizer, metrics = self._get_state_sharding_spec()
+            training = [optimizer] if step == self.train_step else []
+            shardings = None, (trainable, others, *training, metrics)
+        import jax  # pyright: ignore[reportMissingImports]
+
+        compiled = partial(jax.jit, donate_argnums=0, out_shardings=shardings)
+        return JaxSteps(compiled(step), add and compiled(add), parts, counts)
+
+    def _training_counts(self) -> Iterator[int]:
+        """Steps of each execution: none goes beyond the end of an epoch."""
+        while True:
+            left = self.steps_per_epoch - self.steps_done % self.steps_per_epoch
+            count = min(self.steps_per_execution, left)
+            self.steps_done += count
+            yield count
+
+    def _evaluation_counts(self) -> Iterator[int]:
+        while True:
+            for done in range(0, self.evaluation_steps, self.steps_per_execution):
+                yield min(self.steps_per_execution, self.evaluation_steps - done)
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None) -> None:
+        """Builds metrics from shapes alone: a distributed batch cannot be taken apart."""
+        shapes = (self.network.inputs[0].shape, self.network.outputs[0].shape)
+        tensorflow = keras.backend.backend() == "tensorflow"
+        with self.distribute_strategy.scope() if tensorflow else nullcontext():
+            self._symbolic_build(
+                data_batch=tuple(keras.KerasTensor((1, *shape[1:])) for shape in shapes)
+            )
+
+
+@dataclass
+class JaxSteps:
+    """Several steps as one call, each of several micro-batches."""
+
+    step: Callable  # compiled, of state and batch
+    add: Any  # the same for all micro-batches but the last
+    parts: int  # micro-batches of a step
+    counts: Iterator[int]  # steps of every call
+
+    def __call__(self, state: Any, iterator: Iterator) -> tuple[Any, Any]:
+        logs = None
+        for _ in range(next(self.counts)):
+            for _ in range(self.parts - 1):
+                _, state = self.add(state, next(iterator))
+            logs, state = self.step(state, next(iterator))
+        return logs, state
+
+
+class TensorFlowSteps:
+    """Several steps as one call of a compiled function, each of several micro-batches."""
+
+    def __init__(
+        self,
+        model: keras.Model,
+        step: Callable,
+        add: Callable | None,
+        parts: int,
+        counts: Iterator[int],
+    ) -> None:
+        self.strategy, self.several = model.distribute_strategy, model.steps_per_execution > 1
+        self.parts, self.counts = parts, counts
+        self.step, self.add = (
+            tf.function(
+                partial(self._on_replicas, one), jit_compile=model.jit_compile, autograph=False
+            )
+            for one in (step, add)
+        )
+        self.steps = tf.function(self._steps, reduce_retracing=True, autograph=False)
+
+    def __call__(self, iterator: Any) -> Any:
+        return self.steps(iterator, tf.constant(next(self.counts)))
+
+    def _steps(self, iterator: Any, count: Any) -> Any:
+        if self.several:
+            _repeat(partial(self._step, iterator), count - 1)
+        return self._step(iterator)
+
+    def _step(self, iterator: Any) -> Any:
+        if self.parts > 1:
+            _repeat(lambda: self.add(next(iterator)), self.parts - 1)
+        return self.step(next(iterator))
+
+    def _on_replicas(self, step: Any, batch: Any) -> Any:
+        mean = partial(self.strategy.reduce, tf.distribute.ReduceOp.MEAN, axis=None)
+        return tf.nest.map_structure(mean, self.strategy.run(step, args=(batch,)))
+
+
+def _repeat(function: Callable, times: Any) -> None:
+    tf.while_loop(lambda i: i < times, partial(_once_more, function), [tf.constant(0)])
+
+
+def _once_more(function: Callable, i: Any) -> list[Any]:
+    with tf.control_dependencies(tf.nest.flatten(function())):
+        return [i + 1]
+
+
+class Recipe:
+    """Mixin of an optimizer: decoupled weight decay and per-variable learning rates.
+
+    Gradients are clipped by their norm over all devices; Keras clips on each device.
+    """
+
+    global_clipnorm: Any  # set by Keras, as are _var_key and assign_sub
+    _var_key: Any
+    assign_sub: Any
+    _factors: Mapping[Any, float] = {}
+    _decays: Mapping[Any, float] = {}
+
+    def scale_rates(self, factors: Iterable[tuple[Any, float]]) -> None:
+        """Sets a learning-rate factor of variables; others have 1."""
+        self._factors = {self._var_key(variable): factor for variable, factor in factors}
+
+    def decay(self, variables: Iterable[Any], weight_decay: float) -> None:
+        """Sets decoupled weight decay: each step subtracts `rate * weight_decay * variable`."""
+        self._decays = {self._var_key(variable): weight_decay for variable in variables}
+
+    def settings_of(self, variable: Any, learning_rate: Any) -> tuple[Any, float | None]:
+        """Returns the learning rate and the decay of a variable; None if it has none."""
+        key = self._var_key(variable)
+        rate = ops.cast(learning_rate, variable.dtype) * self._factors.get(key, 1.0)
+        return rate, self._decays.get(key)
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        rate, decay = self.settings_of(variable, learning_rate)
+        if decay:
+            self.assign_sub(variable, variable * (rate * decay))
+        super().update_step(gradient, variable, rate)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def _clip_gradients(self, gradients: list) -> list:
+        if self._clips_over_devices():
+            context: Any = tf.distribute.get_replica_context()
+            gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+        return super()._clip_gradients(gradients)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def _all_reduce_sum_gradients(self, pairs: Any) -> Any:
+        if self._clips_over_devices():
+            return list(pairs)  # summed before they were clipped
+        return super()._all_reduce_sum_gradients(pairs)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def _clips_over_devices(self) -> bool:
+        return bool(self.global_clipnorm) and tf.distribute.get_strategy().num_replicas_in_sync > 1
+
+
+class Lamb(Recipe, keras.optimizers.Lamb):
+    """LAMB of You et al. (arXiv:1904.00962, Algorithm 2).
+
+    With Adam's direction `r = m / (sqrt(v) + epsilon)`, both without bias, and the decay `d`:
+
+        u = r + d * w
+        w <- w - learning_rate * |w| / |u| * u
+
+    Keras' own decays weights before the step, outside of the ratio `|w| / |u|`. Variables without
+    a decay (biases and normalization, as in the authors' code) have a ratio of 1.
+    """
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        dtype, index = variable.dtype, self._get_variable_index(variable)
+        gradient, step = (ops.cast(value, dtype) for value in (gradient, self.iterations + 1))
+        mean, square = self._momentums[index], self._velocities[index]
+        self.assign_add(mean, (gradient - mean) * (1 - self.beta_1))
+        self.assign_add(square, (ops.square(gradient) - square) * (1 - self.beta_2))
+        unbiased = mean / (1 - ops.power(ops.cast(self.beta_1, dtype), step))
+        scale = square / (1 - ops.power(ops.cast(self.beta_2, dtype), step))
+        update = unbiased / (ops.sqrt(scale) + self.epsilon)
+        rate, decay = self.settings_of(variable, learning_rate)
+        if decay is not None:
+            update = update + decay * variable
+            norm, of_update = (ops.sqrt(ops.sum(ops.square(v))) for v in (variable, update))
+            moves = ops.logical_and(norm > 0, of_update > 0)
+            rate = rate * ops.where(moves, norm / ops.where(moves, of_update, 1), 1)
+        self.assign_sub(variable, rate * update)
+
+
+class GradientAccumulation(keras.optimizers.Optimizer):
+    """Gradient accumulation around any optimizer.
+
+    Learning rates, momentum and checkpoints count the optimizer's steps. Keras' own
+    `gradient_accumulation_steps` counts micro-batches instead, and fails on several devices.
+    """
+
+    def __init__(self, inner: Any, steps: int) -> None:
+        super().__init__(learning_rate=0.0, name="accumulation")
+        self.inner = inner
+        self.steps = steps  # micro-batches of a step
+        self.last = True  # whether a micro-batch ends its step: counts when a function is traced
+
+    def build(self, variables: list) -> None:
+        self.sums = [  # one set for each device
+            keras.Variable(
+                "zeros",
+                shape=variable.shape,
+                dtype=variable.dtype,
+                trainable=False,
+                aggregation="sum",
+                synchronization="on_read",
+                name=f"sum_{number}",
+            )
+            for number, variable in enumerate(variables)
+        ]
+        self.inner.build(variables)
+        super().build(variables)
+
+    @property
+    def variables(self) -> list:
+        return [*super().variables, *self.inner.variables]
+
+    @property
+    def iterations(self) -> Any:
+        return self.inner.iterations
+
+    @property
+    def learning_rate(self) -> Any:
+        return self.inner.learning_rate
+
+    def scale_loss(self, loss: Any) -> Any:
+        return self.inner.scale_loss(loss)
+
+    def apply(self, grads: Any, trainable_variables: Any) -> None:
+        """Adds gradients to the sums; at the last micro-batch of a step, updates the variables."""
+        totals = [total + gradient for total, gradient in zip(self.sums, grads, strict=True)]
+        if self.last:
+            self.inner.apply([total / self.steps for total in totals], trainable_variables)
+            totals = [ops.zeros_like(total) for total in totals]
+        for total, value in zip(self.sums, totals, strict=True):
+            total.assign(value)
+
+    def stateless_apply(
+        self, optimizer_variables: list, grads: list, trainable_variables: list
+    ) -> tuple[list, list]:
+        end = len(super().variables)
+        first = end - len(self.sums)
+        own, sums = optimizer_variables[:first], optimizer_variables[first:end]
+        inner = optimizer_variables[end:]
+        totals = [total + gradient for total, gradient in zip(sums, grads, strict=True)]
+        if self.last:
+            means = [total / self.steps for total in totals]
+            trainable_variables, inner = self.inner.stateless_apply(
+                inner, means, trainable_variables
+            )
+            totals = [ops.zeros_like(total) for total in totals]
+        return trainable_variables, [*own, *totals, *inner]
