@@ -10,8 +10,8 @@ from pydantic_settings import CliPositionalArg
 
 from zoo.cli.run import run_command
 from zoo.cli.settings import Settings
-from zoo.config.detection import STRIDE, DetectionConfig
 from zoo.detection.coco import MAX_CATEGORY
+from zoo.detection.config import STRIDE, DetectionConfig
 from zoo.fields import AnyPath, BatchSize, checked_by
 from zoo.model_card import table
 from zoo.registry import find_model, trainable_parameters

@@ -104,7 +104,7 @@ def train(config: Source | None = None, **settings: Any) -> dict[str, Any]:
         config: YAML file, or the name of a configuration of the zoo, such as
             `"lambda_resnet14_digits"`. Defaults to None.
         **settings: Fields of `zoo.config.TrainConfig`, or of
-            `zoo.config.detection.DetectionConfig` with `task="detection"` or a `config` of that
+            `zoo.detection.config.DetectionConfig` with `task="detection"` or a `config` of that
             task, sections as dictionaries; they override `config`: `output_dir="runs/mine",
             training={"epochs": 10}`.
 
@@ -162,7 +162,7 @@ def evaluate(
     named = _named(source, weights, image_size=image_size)
     values = _given(named) | {"data": dict(data or {})} | ({} if averaged else {"averaged": False})
     if network_task(named.run, named.model) == DETECTION:
-        from zoo.evaluate import detection as of_task
+        from zoo.detection import evaluate as of_task
     else:
         from zoo.evaluate import classification as of_task
     config: Any = of_task.EvaluateConfig.from_values(values)

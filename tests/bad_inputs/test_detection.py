@@ -8,7 +8,7 @@ from PIL import Image
 from support import commands
 
 from tools import detection_cost, shapes
-from zoo.config.detection import DetectionConfig
+from zoo.detection.config import DetectionConfig
 
 TOOLS = {"shapes": shapes.main, "cost": detection_cost.main}
 TRAIN = "train --task detection --data.batch_size 1 "

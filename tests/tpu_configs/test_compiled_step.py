@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from zoo.config import TrainConfig
-from zoo.config.detection import DetectionConfig
+from zoo.detection.config import DetectionConfig
 from zoo.devices import find_devices
 from zoo.train.classification import ClassificationRun
 
@@ -68,7 +68,7 @@ def test_classifier(name, network, imagenet, photos, pseudo_labels, tmp_path):
 @pytest.mark.needs("official")
 @pytest.mark.parametrize("kind", DETECTORS)
 def test_detector(kind, sharded, tmp_path):
-    from zoo.train.detection import DetectionRun
+    from zoo.detection.train import DetectionRun
 
     changes = {
         "model.image_size": 64,

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from zoo import run_folder
 from zoo.config import TrainConfig
-from zoo.config.detection import DetectionConfig
+from zoo.detection.config import DetectionConfig
 from zoo.devices import Devices, Host
 from zoo.files import location
 from zoo.train import run

@@ -26,19 +26,19 @@ class Command(NamedTuple):
 
 
 def _command(summary: str, settings: str, backends: Sequence[str] = ON_TENSORFLOW) -> Command:
-    """Returns the row of settings whose module has `run`; `{}` in its name stands for the task."""
-    tasks = {CLASSIFICATION: backends} | ({DETECTION: ON_TENSORFLOW} if "{}" in settings else {})
-    run = settings.partition(":")[0] + ":run"
-    places = {
-        task: Place(f"zoo.{settings}".format(task), f"zoo.{run}".format(task), allowed)
-        for task, allowed in tasks.items()
-    }
+    """Returns the row of settings whose module has `run`; those of `{}` are also in detection."""
+    module, _, name = settings.partition(":")
+    verb = module.removesuffix(".{}")
+    tasks = {CLASSIFICATION: (f"zoo.{module}".format(CLASSIFICATION), backends)}
+    if verb != module:
+        tasks[DETECTION] = f"zoo.detection.{verb}", ON_TENSORFLOW
+    places = {task: Place(f"{at}:{name}", f"{at}:run", on) for task, (at, on) in tasks.items()}
     return Command(summary, places)
 
 
 TRAIN = {
     CLASSIFICATION: Place("zoo.config:TrainConfig", "zoo.train.classification:train", ON_JAX),
-    DETECTION: Place("zoo.config.detection:DetectionConfig", "zoo.train.detection:train"),
+    DETECTION: Place("zoo.detection.config:DetectionConfig", "zoo.detection.train:train"),
 }
 PSEUDO_LABEL = {
     "label": ("label images by a teacher, on this machine or by Apache Beam", "LabelConfig"),

@@ -87,7 +87,7 @@ def run(config: DemoConfig) -> None:
             raise ValueError(
                 f"precision: expected none with a detector. Received: {config.precision!r}"
             )
-        from zoo.demo.detection import Demo
+        from zoo.detection.demo import Demo
     else:
         from zoo.demo.classification import Demo
 

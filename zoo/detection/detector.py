@@ -18,8 +18,8 @@ from safetensors.numpy import save
 from lambda_keras.weights.files import read_safetensors
 from lambda_keras.weights.fit import check_finite, check_fit
 from zoo import run_folder
-from zoo.config.detection import DetectionConfig, DetectorConfig
 from zoo.detection.coco import Json
+from zoo.detection.config import DetectionConfig, DetectorConfig
 from zoo.detection.experiment import Task, create_experiment, infer, precision, to_coco
 from zoo.detection.shards import Labels, check_shape
 from zoo.errors import first_wrong, needs_extra

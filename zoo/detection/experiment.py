@@ -19,8 +19,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from lambda_keras.applications import feature_extractor
 from lambda_keras.models.specs import STAGES
 from zoo import registry
-from zoo.config.detection import STRIDE, DetectionConfig
 from zoo.detection import coco, report, shards
+from zoo.detection.config import STRIDE, DetectionConfig
 from zoo.errors import needs_extra, unknown
 from zoo.inference.predictions import check_outputs
 from zoo.registry import create_model, kernels, set_batch_norm

@@ -71,7 +71,7 @@ def write(
             del row["name"]
         write_json(output, rows, indent=1)
         return
-    from zoo.plots.detections import plot_detections
+    from zoo.detection.plots import plot_detections
 
     with needs_extra("detection"):
         from PIL import Image, ImageOps

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from zoo.cli.settings import Section
-from zoo.config.detection import DetectionConfig
 from zoo.detection import coco
+from zoo.detection.config import DetectionConfig
 from zoo.errors import printable, some
 from zoo.files import answering, in_bucket, local_copy, why_no_file
 from zoo.run_folder import other_data, read_json

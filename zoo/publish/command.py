@@ -97,7 +97,7 @@ def run(config: PublishConfig) -> None:
     from zoo.publish import folder
 
     if network_task(config.run, None) == DETECTION:
-        from zoo.publish import detection as kind
+        from zoo.detection import publish as kind
     else:
         from zoo.publish import classification as kind
     if config.repository is None:

@@ -61,7 +61,7 @@ def write(
 
     If `overwrite` is true, a published network in the folder is replaced; `address` is for the
     model card. The kind is the module of the task: `zoo.publish.classification` or
-    `zoo.publish.detection`.
+    `zoo.detection.publish`.
     """
     source = choose_source(SimpleNamespace(run=run, model=None))
     network = source.load()

@@ -6,8 +6,8 @@ import pytest
 
 from zoo import run_folder
 from zoo.config import TrainConfig
-from zoo.config.detection import DetectionConfig
 from zoo.config.task import find_task, task_of
+from zoo.detection.config import DetectionConfig
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import tensorflow as tf
 from PIL import Image
 from support.detectors import settings
 
-from zoo.config.detection import DetectionConfig
 from zoo.detection import coco, convert
+from zoo.detection.config import DetectionConfig
+from zoo.detection.train import DetectionRun, _in_one_line
 from zoo.devices import Devices, Host, find_devices
-from zoo.train.detection import DetectionRun, _in_one_line
 
 
 @pytest.mark.parametrize("name", ["batch_size", "test_batch_size"])

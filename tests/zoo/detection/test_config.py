@@ -3,7 +3,7 @@
 import pytest
 
 from zoo import run_folder
-from zoo.config.detection import DetectionConfig
+from zoo.detection.config import DetectionConfig
 from zoo.detection.convert import ConvertConfig
 
 

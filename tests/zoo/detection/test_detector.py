@@ -10,8 +10,8 @@ import tensorflow as tf
 import tf_keras
 from pycocotools.mask import decode
 
-from zoo.config.detection import DetectionConfig
 from zoo.detection import detector
+from zoo.detection.config import DetectionConfig
 from zoo.detection.detector import Detector, average_precision
 from zoo.detection.experiment import (
     FOUND,

@@ -12,13 +12,13 @@ import yaml
 from official.core import exp_factory, task_factory
 from official.vision.tasks.maskrcnn import MaskRCNNTask
 
-from zoo.config.detection import DetectionConfig
 from zoo.config.task import find_task
+from zoo.detection import train
+from zoo.detection.config import DetectionConfig
+from zoo.detection.evaluate import TABLE_6
 from zoo.detection.experiment import BASE, Task, create_experiment, precision
-from zoo.evaluate.detection import TABLE_6
 from zoo.fields import configurations
 from zoo.registry import find_model
-from zoo.train import detection as train
 
 COCO = {number: f"category {number}" for number in (1, 2, 90)}
 RECIPES = sorted(Path("tpu_configs").glob("*_coco.yaml"))

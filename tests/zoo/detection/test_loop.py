@@ -14,13 +14,12 @@ import yaml
 from PIL import Image
 from support.detectors import settings
 
-from zoo.config.detection import DetectionConfig
-from zoo.detection import coco, convert, shards
+from zoo.detection import coco, convert, export, shards
+from zoo.detection.config import DetectionConfig
 from zoo.detection.detector import Detector
+from zoo.detection.train import train
 from zoo.evaluate import __main__ as evaluate
-from zoo.export import detection as export
 from zoo.predict import __main__ as predict
-from zoo.train.detection import train
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("detector")]
 

@@ -14,10 +14,10 @@ from PIL import Image
 from pycocotools import mask
 from support.detectors import settings
 
-from zoo.config.detection import DetectionConfig
 from zoo.detection import coco, convert, normalize, report, shards
+from zoo.detection.config import DetectionConfig
+from zoo.detection.evaluate import with_file_ids
 from zoo.detection.experiment import Task, create_experiment
-from zoo.evaluate.detection import with_file_ids
 from zoo.inference.images import read_pixels
 
 WIDTH, HEIGHT = 64, 48

@@ -51,7 +51,7 @@ def test_grid_has_upright_images_with_the_names_of_all(tmp_path, monkeypatch):
     Image.fromarray(pixels).save(tmp_path / "a.png")
     Image.fromarray(pixels).save(tmp_path / "b.png", exif=exif)
     drawn = []
-    monkeypatch.setattr("zoo.plots.detections.plot_detections", lambda *given: drawn.extend(given))
+    monkeypatch.setattr("zoo.detection.plots.plot_detections", lambda *given: drawn.extend(given))
     results = [(tmp_path / "a.png", FOUND[:1]), (tmp_path / "b.png", FOUND[1:])]
     objects.write(results, "A net", 0.3, tmp_path / "out.png")
     images, names, title, output, threshold, _ = drawn

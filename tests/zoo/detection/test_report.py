@@ -8,7 +8,7 @@ import pytest
 from pycocotools import mask
 
 from zoo.detection import report
-from zoo.evaluate.detection import print_tables
+from zoo.detection.evaluate import print_tables
 from zoo.evaluate.report import write_json
 
 SIZE = 200

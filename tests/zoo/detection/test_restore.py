@@ -11,7 +11,7 @@ from support.detectors import settings
 from support.lfs import LFS_POINTER, PULL
 
 from zoo import run_folder
-from zoo.config.detection import DetectionConfig
+from zoo.detection.config import DetectionConfig
 from zoo.detection.detector import Detector
 from zoo.detection.experiment import Task, create_experiment, to_coco
 

@@ -11,8 +11,8 @@ import tensorflow as tf
 from support.detectors import settings
 from support.lfs import LFS_POINTER, PULL
 
-from zoo.config.detection import DetectionConfig
 from zoo.detection import coco, convert
+from zoo.detection.config import DetectionConfig
 from zoo.detection.experiment import Task, create_experiment
 from zoo.detection.shards import TRAIN, Counts, Dataset, check, training_records
 

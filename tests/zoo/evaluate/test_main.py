@@ -19,6 +19,7 @@ from zoo.data.load import load_data
 from zoo.evaluate import __main__ as evaluate
 from zoo.evaluate import metrics
 from zoo.evaluate.classification import EvaluateConfig
+from zoo.evaluate.report import worst_first
 from zoo.files import write_json
 from zoo.inference.source import base
 from zoo.inference.source.run import Run
@@ -202,3 +203,8 @@ def test_bad_input_ends_before_the_work(photos, tmp_path, monkeypatch, capsys, a
         file.write_bytes(content if name == "FLIPPED" else content[:1000])
     assert message in fail(monkeypatch, capsys, *arguments.split())
     assert not Path("file/new").exists()
+
+
+def test_classes_without_images_are_not_the_worst():
+    rows = [{"f1": value} for value in (None, 0.5, float("nan"), 0.0)]
+    assert [row["f1"] for row in worst_first(rows, "f1")[:2]] == [0.0, 0.5]

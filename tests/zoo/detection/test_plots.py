@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 from pycocotools import mask
 
-from zoo.plots import detections
+from zoo.detection import plots
 
 CATEGORIES = {1: "disc", 4: "a $star$\x1b"}
 IMAGE = np.full((60, 80, 3), 200, "uint8")
@@ -22,14 +22,14 @@ def found(score, category=1, **others):
 @pytest.fixture
 def draw(tmp_path, monkeypatch):
     """Function that draws images; returns title, texts, boxes and pixels of each panel."""
-    figures, save = [], detections.save_figure
+    figures, save = [], plots.save_figure
     monkeypatch.setattr(
-        detections, "save_figure", lambda figure, path: figures.append(figure) or save(figure, path)
+        plots, "save_figure", lambda figure, path: figures.append(figure) or save(figure, path)
     )
 
     def draw(*images, **options):
         path = tmp_path / "detections.png"
-        detections.plot_detections(images, CATEGORIES, "A title", path, **options)
+        plots.plot_detections(images, CATEGORIES, "A title", path, **options)
         with Image.open(path) as picture:
             assert picture.format == "PNG"
         return [
@@ -69,6 +69,6 @@ def test_annotated_objects_are_left_of_the_detections(draw):
 
 
 def test_one_image_fills_its_figure():
-    drawn = detections.draw_detections(IMAGE, [found(0.9)], CATEGORIES)
+    drawn = plots.draw_detections(IMAGE, [found(0.9)], CATEGORIES)
     assert drawn.shape == (round(6 * 60 / 80 * 130), 6 * 130, 3)
     assert (drawn != drawn[0, 0]).any(-1).mean() > 0.2

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from zoo.config.detection import DetectionConfig
+from zoo.detection.config import DetectionConfig
 from zoo.detection.detector import (
     Detector,
     DetectorDescription,

@@ -24,7 +24,7 @@ decode = needs.package("pycocotools.mask").decode
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("detector of the fixtures")]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RUN = ROOT / "tests" / "fixtures" / "detector_run"
 CATEGORIES = {1: "disc", 2: "square", 4: "triangle"}
 FILES = {"README.md", "labels.txt", "lambda_keras.json", "model.safetensors"}

@@ -8,8 +8,8 @@ import gradio as gr
 import numpy as np
 
 from zoo.demo.page import HELP, page_of, picture, telling_what_is_wrong, upload
+from zoo.detection.plots import draw_detections
 from zoo.inference.images import read_pixels
-from zoo.plots.detections import draw_detections
 
 if TYPE_CHECKING:
     from zoo.detection.detector import Detector

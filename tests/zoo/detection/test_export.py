@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from zoo.export.detection import _of_files, checks_of
+from zoo.detection.export import _of_files, checks_of
 
 SCALE = (0.5, 0.25)  # height and width of the resized image, divided by its own
 

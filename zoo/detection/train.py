@@ -13,16 +13,16 @@ from typing import Any
 import tensorflow as tf
 
 from zoo import run_folder
-from zoo.config.detection import DetectionConfig
 from zoo.data.errors import naming_errors, reason
 from zoo.data.record_files import file_sizes
 from zoo.detection import report, shards
+from zoo.detection.config import DetectionConfig
 from zoo.detection.detector import SECONDS, Detector, title
 from zoo.detection.experiment import Task, create_experiment, precision
+from zoo.detection.plots import plot_detections
 from zoo.detection.shards import Dataset
 from zoo.errors import needs_extra
 from zoo.files import naming_full_disks
-from zoo.plots.detections import plot_detections
 from zoo.run_folder import read_json
 from zoo.train.run import Metrics, Run, Stop, resuming, stopped
 

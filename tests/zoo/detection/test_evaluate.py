@@ -1,11 +1,8 @@
-"""The best and the worst: test images of a detector, and classes."""
+"""The best and the worst test images of a detector."""
 
 from types import SimpleNamespace
 
-from zoo.detection import shards
-from zoo.evaluate import detection
-from zoo.evaluate.report import worst_first
-from zoo.plots import detections
+from zoo.detection import evaluate, plots, shards
 
 
 def test_the_best_and_the_worst_images_are_drawn(monkeypatch, tmp_path):
@@ -20,10 +17,10 @@ def test_the_best_and_the_worst_images_are_drawn(monkeypatch, tmp_path):
     def draw(images, categories, title, path):
         drawn[path.name] = (title, list(images))
 
-    monkeypatch.setattr(detections, "plot_detections", draw)
+    monkeypatch.setattr(plots, "plot_detections", draw)
     monkeypatch.setattr(shards, "read_images", lambda _, ids: {number: -number for number in ids})
     detector, result = SimpleNamespace(name="d", categories={}), SimpleNamespace(by_image=f1)
-    detection._draw(tmp_path, detector, result, found, annotations, tmp_path)
+    evaluate._draw(tmp_path, detector, result, found, annotations, tmp_path)
     order = sorted(f1)
     for name, numbers in (("worst", order[:12]), ("best", order[::-1][:12])):
         title, images = drawn[f"{name}.png"]
@@ -39,19 +36,14 @@ def test_the_best_and_the_worst_images_are_drawn(monkeypatch, tmp_path):
         ]
 
 
-def test_classes_without_images_are_not_the_worst():
-    rows = [{"f1": value} for value in (None, 0.5, float("nan"), 0.0)]
-    assert [row["f1"] for row in worst_first(rows, "f1")[:2]] == [0.0, 0.5]
-
-
 def test_ids_are_those_of_the_file():
     annotations = {
         "images": [{"id": 1, "file_id": 17}, {"id": 2}],
         "categories": [{"id": 3, "file_id": 90}],
     }
     found = [{"image_id": image, "category_id": 3, "score": 0.5} for image in (1, 2)]
-    assert detection.with_file_ids(found, annotations) == [
+    assert evaluate.with_file_ids(found, annotations) == [
         {"image_id": image, "category_id": 90, "score": 0.5} for image in (17, 2)
     ]
     other = {"image_id": 1, "category_id": 90, "score": 0.5}  # a category of the detector alone
-    assert detection.with_file_ids([other], annotations) == []
+    assert evaluate.with_file_ids([other], annotations) == []

@@ -40,7 +40,7 @@ def run(config: ExportConfig) -> Path:
     source = choose(config)
     detector = source.load()
     name, form = f"detector_{detector.name}", FORMATS[SAVED_MODEL]
-    text = Path(__file__).with_name("detector_card.md").read_text("utf-8")
+    text = Path(__file__).with_name("card.md").read_text("utf-8")
     lines = [line for line in text.splitlines() if detector.masks or "mask" not in line]
     exported = Export(
         title=detector.title,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from zoo import files
 from zoo.cli.settings import Section
-from zoo.config.detection import DetectionConfig
 from zoo.config.model_options import PlaceOptions
+from zoo.detection.config import DetectionConfig
 from zoo.fields import AnyOutputFolder, AnyPath, BatchSize
 from zoo.run_folder import load_config
 
@@ -156,7 +156,7 @@ def _draw(
 ) -> None:
     """Draws the worst and the best test images, by the F1 of their boxes."""
     from zoo.detection import shards
-    from zoo.plots.detections import plot_detections
+    from zoo.detection.plots import plot_detections
 
     truth, f1 = shards.by_image(annotations), result.by_image
     order = sorted(f1, key=f1.__getitem__)
