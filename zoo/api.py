@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_keras.weights.hub import PREFIX
 from zoo.backend import BACKENDS, use_default_backend
-from zoo.cli.commands import CLASSIFICATION, DETECTION
 from zoo.cli.main import call
+from zoo.cli.tasks import choose_source, find_task, is_published
 from zoo.config import TrainConfig
-from zoo.config.task import is_published, network_task, read_task
-from zoo.detection.source import choose_source
 from zoo.files import location
 from zoo.registry import TABLE
 
@@ -121,10 +119,8 @@ def train(config: Source | None = None, **settings: Any) -> dict[str, Any]:
     ...
     ValueError: training.epochs: Input should be greater than or equal to 1. Received: 0
     """
-    found = CLASSIFICATION if config is None else read_task(str(config))
-    task = settings.get("task") or found
     given = settings if config is None else {"config": config, **settings}
-    return call("train", task, given)
+    return call("train", find_task(given), given)
 
 
 def evaluate(
@@ -161,12 +157,7 @@ def evaluate(
         raise ValueError(f"averaged: expected True or False. Received: {reprlib.repr(averaged)}")
     named = _named(source, weights, image_size=image_size)
     values = _given(named) | {"data": dict(data or {})} | ({} if averaged else {"averaged": False})
-    if network_task(named.run, named.model) == DETECTION:
-        from zoo.detection import evaluate as of_task
-    else:
-        from zoo.evaluate import classification as of_task
-    config: Any = of_task.EvaluateConfig.from_values(values)
-    return of_task.measure(config)[1]
+    return call("evaluate", find_task(vars(named)), values, "measure")[1]
 
 
 def export(source: Source, output: Source = "exports", **settings: Any) -> Path:
@@ -186,7 +177,7 @@ def export(source: Source, output: Source = "exports", **settings: Any) -> Path:
     """
     named = _named(source, settings.pop("weights", None))
     values = {**_given(named), "output": output, **settings}
-    return call("export", network_task(named.run, named.model), values)
+    return call("export", find_task(vars(named)), values)
 
 
 def load_data(image_size: int, **settings: Any) -> "ImageData":

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 
 from zoo import files
+from zoo.cli.tasks import RUN_CONFIG, find_task
 from zoo.config import RunConfig, TrainConfig
-from zoo.config.task import RUN_CONFIG, read_task
 from zoo.errors import first_wrong
 from zoo.files import answering, atomic_write, check_output, is_partial, remove, remove_partial
 
@@ -209,7 +209,7 @@ def load_config(folder: Path, kind: type[C] = TrainConfig) -> C:
         if not (folder / METRICS).is_file():
             received = f"Received: {str(folder)!r}"
             raise ValueError(f"run: expected the folder of a finished run. {received}")
-        task, expected = read_task(str(folder / CONFIG)), kind.model_fields["task"].default
+        task, expected = find_task({"run": folder}), kind.model_fields["task"].default
         if task != expected:
             raise ValueError(
                 f"run: expected a run of {expected}. Received: {str(folder)!r}, of {task}"

@@ -4,17 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from zoo.backend import BACKENDS
-
-CLASSIFICATION, DETECTION = "classification", "detection"
-ON_TENSORFLOW, ON_JAX = BACKENDS[:1], BACKENDS[:2]
-
-
-class Place(NamedTuple):
-    """Settings of a command and the function that runs them, as `MODULE:NAME`; its backends."""
-
-    settings: str
-    run: str
-    backends: Sequence[str] = ON_TENSORFLOW
+from zoo.cli.tasks import DEFAULT, ON_TENSORFLOW, TASKS, Place, place
 
 
 class Command(NamedTuple):
@@ -26,20 +16,16 @@ class Command(NamedTuple):
 
 
 def _command(summary: str, settings: str, backends: Sequence[str] = ON_TENSORFLOW) -> Command:
-    """Returns the row of settings whose module has `run`; those of `{}` are also in detection."""
-    module, _, name = settings.partition(":")
-    verb = module.removesuffix(".{}")
-    tasks = {CLASSIFICATION: (f"zoo.{module}".format(CLASSIFICATION), backends)}
-    if verb != module:
-        tasks[DETECTION] = f"zoo.detection.{verb}", ON_TENSORFLOW
-    places = {task: Place(f"{at}:{name}", f"{at}:run", on) for task, (at, on) in tasks.items()}
+    """Returns the row of settings whose module has `run`, for every task."""
+    return Command(summary, {DEFAULT: place(f"zoo.{settings}", backends)})
+
+
+def _by_task(summary: str, verb: str) -> Command:
+    """Returns the row of a verb for which tasks have their own commands."""
+    places = {name: row.commands[verb] for name, row in TASKS.items() if verb in row.commands}
     return Command(summary, places)
 
 
-TRAIN = {
-    CLASSIFICATION: Place("zoo.config:TrainConfig", "zoo.train.classification:train", ON_JAX),
-    DETECTION: Place("zoo.detection.config:DetectionConfig", "zoo.detection.train:train"),
-}
 PSEUDO_LABEL = {
     "label": ("label images by a teacher, on this machine or by Apache Beam", "LabelConfig"),
     "select": ("select the labels to train on: filtered, balanced, none twice", "SelectConfig"),
@@ -53,14 +39,11 @@ BENCHMARK = {
     "accelerator": "layers and networks on a GPU or TPU, within minutes",
 }
 # Modules by name: each is imported when its command starts. Elsewhere, imports are statements.
-FIND_TASK = "zoo.config.task:find_task"
 COMMANDS = {
     "list": _command("list the models of the zoo", "list.command:ListConfig", BACKENDS),
-    "train": Command("train a classifier or a detector, or resume a run", TRAIN),
-    "evaluate": _command(
-        "measure a classifier or a detector on test images", "evaluate.{}:EvaluateConfig", ON_JAX
-    ),
-    "predict": _command("classify images, or find objects in them", "predict.{}:PredictConfig"),
+    "train": _by_task("train a network, or resume a run", "train"),
+    "evaluate": _by_task("measure a network on test images", "evaluate"),
+    "predict": _by_task("run a network on images", "predict"),
     "pseudo_label": Command(
         "label images by a teacher, and select labels to train on",
         parts={
@@ -68,7 +51,7 @@ COMMANDS = {
             for name, (summary, settings) in PSEUDO_LABEL.items()
         },
     ),
-    "export": _command("export a model for a server or another runtime", "export.{}:ExportConfig"),
+    "export": _by_task("export a model for a server or another runtime", "export"),
     "publish": _command(
         "write a trained model with its card, or upload it to the Hugging Face Hub",
         "publish.command:PublishConfig",

@@ -1,12 +1,12 @@
 """Start of commands: `python -m zoo.VERB`, or `lambda-keras VERB`."""
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 from zoo.backend import use_default_backend
-from zoo.cli.commands import CLASSIFICATION, COMMANDS, FIND_TASK, Command, Place
+from zoo.cli.commands import COMMANDS, Command
 from zoo.cli.run import run_command
+from zoo.cli.tasks import TASKS, Place, find_task, load, named_task, options
 from zoo.errors import unknown
 
 
@@ -28,9 +28,11 @@ class Verb:
     def parse(self, arguments: Sequence[str], task: str | None = None) -> tuple[Place, Any]:
         """Returns where the command is, and its settings; by default of the task that they name."""
         program, command, rest = _find(self.program, self.command, arguments)
-        of_one = len(command.places) == 1
-        place = _place(command, task or (CLASSIFICATION if of_one else _load(FIND_TASK)(rest)))
-        return place, _load(place.settings).from_command_line(rest, program)
+        if len(command.places) == 1:
+            (place,) = command.places.values()
+        else:
+            place = named_task(task or find_task(options(rest)), command.places)
+        return place, load(place.settings).from_command_line(rest, program)
 
     def run(self) -> None:
         """Runs the command with the arguments of this process; its errors are one line."""
@@ -42,10 +44,12 @@ def main() -> None:
     run_command(_lambda_keras)
 
 
-def call(verb: str, task: str, values: Mapping[str, Any]) -> Any:
-    """Runs a command of a task with settings by name, and returns what it does."""
-    place = _place(COMMANDS[verb], task)
-    return _run(place, _load(place.settings).from_values(values))
+def call(verb: str, task: str, values: Mapping[str, Any], part: str = "") -> Any:
+    """Runs a command of a task with settings by name, or a part of the task; returns its result."""
+    place = named_task(task, COMMANDS[verb].places)
+    if part:
+        place = place._replace(run=TASKS[task].parts[part])
+    return _run(place, load(place.settings).from_values(values))
 
 
 def _lambda_keras(arguments: Sequence[str]) -> Any:
@@ -70,17 +74,6 @@ def _find(program: str, command: Command, arguments: Sequence[str]) -> Any:
     raise SystemExit
 
 
-def _place(command: Command, task: str) -> Place:
-    if not isinstance(task, str) or task not in command.places:
-        raise ValueError(f"task: no such task. {unknown(task, command.places)}")
-    return command.places[task]
-
-
-def _load(name: str) -> Any:
-    module, _, attribute = name.partition(":")
-    return getattr(import_module(module), attribute)
-
-
 def _run(place: Place, settings: Any) -> Any:
     use_default_backend(place.backends)
-    return _load(place.run)(settings)  # TensorFlow takes seconds to import: --help does without
+    return load(place.run)(settings)  # TensorFlow takes seconds to import: --help does without

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from zoo.cli.settings import Settings
-from zoo.config.task import HUB, NETWORK, is_place, is_published
+from zoo.cli.tasks import HUB, NETWORK, is_place, is_published
 from zoo.errors import shorten
 from zoo.fields import AnyPath, LocalPath, checked_by
 from zoo.files import why_no_file

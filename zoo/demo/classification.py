@@ -8,9 +8,11 @@ import gradio as gr
 import numpy as np
 
 from lambda_keras.applications import preprocess_input
+from zoo.demo.command import DemoConfig
 from zoo.demo.page import HELP, page_of, picture, telling_what_is_wrong, upload
 from zoo.inference.classifier import Classifier
 from zoo.inference.lambda_maps import lambda_layers, lambda_maps
+from zoo.inference.source.kinds import choose
 from zoo.plots.lambda_maps import VIEW, draw_maps, draw_position
 
 TOP = 5
@@ -127,3 +129,8 @@ class Demo:
         predicted.failure(lambda: NOTHING, None, shown, **options)
         clicked = view.select(in_pixels, None, [x, y], **options)
         clicked.then(self.look, place, shown, **options)
+
+
+def load(config: DemoConfig) -> Demo:
+    """Loads the classifier that the settings name."""
+    return Demo(choose(config).load().computing_in(config.precision))

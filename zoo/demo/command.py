@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from zoo.cli.tasks import task_part
 from zoo.config.model_options import ClassifierOptions
-from zoo.config.task import DETECTION, network_task
 from zoo.fields import LocalPath, checked_by
 
 MIN_PASSWORD = 8  # characters; the page does not limit wrong guesses
@@ -79,23 +79,12 @@ def run(config: DemoConfig) -> None:
         )
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # Gradio reads it on import
     from zoo.demo.page import serve  # fails before the work without Gradio
-    from zoo.detection.source import choose_source
 
-    network = choose_source(config).load()
-    if network_task(config.run, config.model) == DETECTION:
-        if config.precision is not None:
-            raise ValueError(
-                f"precision: expected none with a detector. Received: {config.precision!r}"
-            )
-        from zoo.detection.demo import Demo
-    else:
-        from zoo.demo.classification import Demo
-
-        network = network.computing_in(config.precision)
+    demo = task_part("demo", config)(config)
     # Gradio's default folder for uploads is shared by all pages on this machine.
     with tempfile.TemporaryDirectory(prefix="lambda_keras-") as folder:
         os.environ.setdefault("GRADIO_TEMP_DIR", folder)
-        serve(Demo(network), config.host, config.port, password, is_private, config.url)
+        serve(demo, config.host, config.port, password, is_private, config.url)
 
 
 def _check_address(host: str, port: int) -> bool:

@@ -2,17 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gradio as gr
 import numpy as np
 
+from zoo.demo.command import DemoConfig
 from zoo.demo.page import HELP, page_of, picture, telling_what_is_wrong, upload
+from zoo.detection.detector import Detector, choose
 from zoo.detection.plots import draw_detections
 from zoo.inference.images import read_pixels
-
-if TYPE_CHECKING:
-    from zoo.detection.detector import Detector
 
 THRESHOLD = 0.5
 HEADS = ["object", "score", "left", "top", "width", "height"]
@@ -23,7 +22,7 @@ NO_MAPS = "Lambda maps are of classifiers: a detector has none."
 class Demo:
     """Functions of the page for one detector."""
 
-    detector: "Detector"
+    detector: Detector
 
     def detect(
         self, photo: str | None, threshold: float
@@ -59,3 +58,12 @@ class Demo:
                 trigger_mode="always_last",
             )
         return page
+
+
+def load(config: DemoConfig) -> Demo:
+    """Loads the detector that the settings name."""
+    if config.precision is not None:
+        raise ValueError(
+            f"precision: expected none with a detector. Received: {config.precision!r}"
+        )
+    return Demo(choose(config).load())

@@ -45,7 +45,7 @@ def run(config: ExportConfig) -> Path:
     exported = Export(
         title=detector.title,
         labels=detector.labels(),
-        fields={**detector_fields(detector), **source.card()},
+        fields={"Task": "detection", **detector_fields(detector), **source.card()},
         use="\n".join([*lines, "", form.USE.format(name=name)]),
         format_name=SAVED_MODEL,
         writers={form.TITLE: partial(write, detector)},

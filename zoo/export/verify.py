@@ -64,7 +64,7 @@ def export_of(
     return Export(
         title=classifier.name,
         labels=classifier.class_names,
-        fields={**source.card(), **classifier.card("the model itself")},
+        fields={"Task": "classification", **source.card(), **classifier.card("the model itself")},
         use="\n\n".join((*filter(None, notes), form.USE.format(name=classifier.name))),
         format_name=format_name,
         writers={

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from zoo.cli.settings import Settings
+from zoo.cli.tasks import HUB
 from zoo.config.model_options import check_place
-from zoo.config.task import HUB
 from zoo.fields import (
     LARGEST,
     AnyOutputFolder,

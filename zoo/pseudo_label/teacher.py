@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import Preprocessing
-from zoo.config.task import HUB, NETWORK
+from zoo.cli.tasks import HUB, NETWORK
 from zoo.data.crops import check_header, decode, resize_center
 from zoo.data.errors import reason
 from zoo.data.image_files import to_jpeg_or_png

@@ -10,7 +10,7 @@ from pydantic import model_validator
 from pydantic_settings import CliPositionalArg
 
 from zoo.cli.settings import Settings
-from zoo.config.task import DETECTION, HUB, network_task
+from zoo.cli.tasks import HUB, task_part
 from zoo.errors import printable
 from zoo.fields import AnyPath, checked_by
 from zoo.files import check_output
@@ -96,10 +96,7 @@ def run(config: PublishConfig) -> None:
     """Writes the folder, and uploads it if the hub is named."""
     from zoo.publish import folder
 
-    if network_task(config.run, None) == DETECTION:
-        from zoo.detection import publish as kind
-    else:
-        from zoo.publish import classification as kind
+    kind = task_part("publish", config)
     if config.repository is None:
         target = Path(config.target)
         folder.check_is_free(target, config.overwrite)

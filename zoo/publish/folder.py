@@ -11,8 +11,7 @@ import numpy as np
 from lambda_keras import __version__
 from lambda_keras.weights.hub import sha256
 from zoo import model_card
-from zoo.config.task import NETWORK
-from zoo.detection.source import choose_source
+from zoo.cli.tasks import NETWORK, choose_source
 from zoo.errors import some
 from zoo.files import atomic_write, is_partial, restore
 from zoo.inference.source.base import LICENSE
@@ -60,8 +59,7 @@ def write(
     """Writes the network of a finished run atomically, and verifies the files by reading them.
 
     If `overwrite` is true, a published network in the folder is replaced; `address` is for the
-    model card. The kind is the module of the task: `zoo.publish.classification` or
-    `zoo.detection.publish`.
+    model card. The kind is the part "publish" of a task of `zoo.cli.tasks`.
     """
     source = choose_source(SimpleNamespace(run=run, model=None))
     network = source.load()

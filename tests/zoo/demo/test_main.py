@@ -19,10 +19,9 @@ from support import commands, needs
 from support.loopback import free_port
 
 from zoo.demo import __main__ as demo
-from zoo.demo import command
+from zoo.demo import classification, command
 from zoo.demo import page as demo_page
 from zoo.demo.page import NOT_UPLOADED
-from zoo.detection import source
 from zoo.inference.lambda_maps import lambda_layers
 from zoo.inference.source.run import Run
 
@@ -208,18 +207,10 @@ def test_a_port_in_use_comes_before_the_model(monkeypatch, capsys, no_model):
     assert f"Received: 127.0.0.1:{port}" in error
 
 
-def test_detectors_have_no_other_precision(monkeypatch, capsys):
-    monkeypatch.setattr(source, "choose_source", lambda _: SimpleNamespace(load=lambda: None))
-    run = str(ROOT / "tests" / "fixtures" / "detector_run")
-    arguments = ("--run", run, "--port", str(free_port()), "--precision", "auto")
-    error = fail(monkeypatch, capsys, *arguments)
-    assert error == "error: precision: expected none with a detector. Received: 'auto'\n"
-
-
 def test_uploads_lie_in_a_folder_of_this_user_that_is_removed(monkeypatch, tmp_path):
     network = SimpleNamespace(computing_in=lambda precision: f"network in {precision}")
     loaded = SimpleNamespace(load=lambda: network)
-    monkeypatch.setattr(source, "choose_source", lambda _: loaded)
+    monkeypatch.setattr(classification, "choose", lambda _: loaded)
     monkeypatch.setenv("GRADIO_TEMP_DIR", "")
     monkeypatch.delenv("GRADIO_TEMP_DIR")  # and restores it
     (tmp_path / "password").write_text("12345678\n")

@@ -20,7 +20,7 @@ from support.networks import randomize, tiny_model
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.models.specs import LambdaSpec
-from zoo.demo import classification, detection, page
+from zoo.demo import classification, page
 from zoo.demo.classification import MEAN, Demo
 from zoo.inference.classifier import Classifier
 from zoo.inference.lambda_maps import lambda_layers, lambda_maps
@@ -102,32 +102,6 @@ def test_what_is_wrong_is_told_on_the_page(tmp_path, photo):
             ask(broken)
     with pytest.raises(gr.Error, match="expected a position in the grid"):
         shown.look(photo, layer, MEAN, 8, 0)
-
-
-def test_objects_are_rows_of_a_table(photo, tmp_path):
-    """With a detector that finds two objects, of which some thresholds leave one."""
-    found = [
-        {"name": "cat", "category_id": 1, "score": 0.912, "bbox": [1.6, 2.0, 10.4, 12.5]},
-        {"name": "dog", "category_id": 2, "score": 0.3, "bbox": [0, 0, 5, 5]},
-    ]
-
-    class Finds(SimpleNamespace):
-        def __call__(self, image, threshold):
-            assert image.shape == (20, 30, 3)
-            return [one for one in found if one["score"] >= threshold]
-
-    shown = detection.Demo(Finds(title="Mask R-CNN", categories={1: "cat", 2: "dog"}))
-    picture, rows = shown.detect(photo, 0.5)
-    assert rows == [["cat", "91.2%", 2, 2, 10, 12]]
-    assert picture.shape == (520, 780, 3)
-    assert len(shown.detect(photo, 0.1)[1]) == 2
-    assert shown.detect(None, 0.5) == (None, [])
-    with pytest.raises(gr.Error, match=r"unreadable image: none.png \("):
-        shown.detect(str(tmp_path / "none.png"), 0.5)
-    components = built(shown.build).get_config_file()["components"]
-    texts = [str(one["props"].get("value")) for one in components]
-    assert any("# What Mask R-CNN sees" in text for text in texts)
-    assert any("Lambda maps are of classifiers" in text for text in texts)
 
 
 @pytest.fixture

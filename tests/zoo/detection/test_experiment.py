@@ -12,7 +12,7 @@ import yaml
 from official.core import exp_factory, task_factory
 from official.vision.tasks.maskrcnn import MaskRCNNTask
 
-from zoo.config.task import find_task
+from zoo.cli.tasks import find_task, options
 from zoo.detection import train
 from zoo.detection.config import DetectionConfig
 from zoo.detection.evaluate import TABLE_6
@@ -63,7 +63,7 @@ def test_recipes_are_those_of_the_paper(file):
     head = [line for line in file.read_text().splitlines() if line.startswith("# ")]
     program, *arguments = shlex.split(head[0].removeprefix("# Command: "))[2:]
     assert program == "zoo.train"
-    assert find_task(arguments) == "detection"
+    assert find_task(options(arguments)) == "detection"
     named = DetectionConfig.from_command_line(arguments).config
     assert configurations()[str(named)].samefile(file)
     figures = re.findall(r"\d+\.\d", "\n".join(head[2:4]))

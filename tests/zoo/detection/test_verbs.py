@@ -11,7 +11,7 @@ from PIL import Image
 from support import needs, serving
 
 from zoo import api, client
-from zoo.config.task import find_task
+from zoo.cli.tasks import find_task
 from zoo.detection import coco, convert, objects
 from zoo.detection.detector import Detector, DetectorDescription
 from zoo.evaluate import __main__ as evaluate
@@ -91,7 +91,7 @@ def test_published_folder(published):
     assert str(RUN.parent) not in card
     described, _ = read(str(published), DetectorDescription)
     assert described.categories == CATEGORIES
-    assert find_task(["--model", str(published)]) == "detection"
+    assert find_task({"model": str(published)}) == "detection"
 
 
 def test_published_detector_is_that_of_the_run(detector, loaded, photos):

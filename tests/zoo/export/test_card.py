@@ -41,6 +41,7 @@ def test_card_of_a_saved_model(servable, export, card):
     text_of_card = card(export)
     for text in (
         "# lambda_resnet14\n",
+        "| Task | classification |",
         "| Format | SavedModel, float32, 3.5 MB |",
         "| Weights | hf://a/b |",
         "| Preprocessing | shorter side resized to 16 pixels, bilinear, antialiased; central ",

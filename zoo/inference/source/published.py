@@ -20,8 +20,8 @@ from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD
 from lambda_keras.weights import hub, load_weights
 from lambda_keras.weights.files import read_shapes
+from zoo.cli.tasks import MAX_BYTES, NETWORK
 from zoo.config import ModelConfig
-from zoo.config.task import MAX_BYTES, NETWORK
 from zoo.errors import first_wrong
 from zoo.fields import checked_by
 from zoo.files import why_no_file
@@ -93,6 +93,7 @@ class Description(BaseModel):
 class ClassifierDescription(Description):
     """The description of a classifier, with the accuracy on held-out images."""
 
+    task: Literal["classification"] = "classification"  # which older descriptions do not state
     class_names: list[str] = Field(min_length=2)
     preprocessing: Annotated[Preprocessing, checked_by(_check_preprocessing)]
     test: TestImages

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from zoo import run_folder
+from zoo.cli.tasks import find_task, options
 from zoo.config import TrainConfig
-from zoo.config.task import find_task, task_of
 from zoo.detection.config import DetectionConfig
 
 
@@ -39,14 +39,14 @@ def test_task_of_a_command_line(tmp_path, monkeypatch, arguments, task):
     text = DetectionConfig().to_yaml().replace("task: detection\n", "")
     assert "task" not in text
     (tmp_path / "old" / "detector" / "config.yaml").write_text(text)
-    assert find_task(arguments.split()) == task
+    assert find_task(options(arguments.split())) == task
 
 
 def test_files_from_before_there_were_tasks():
-    assert task_of({"training": {"epochs": 3}, "data": {"batch_size": 3}}) == "classification"
-    assert task_of({"training": {"steps": 3}}) == "detection"
-    assert task_of({"data": {"test_batch_size": 3}}) == "detection"
-    assert task_of({"training": 3}) == "classification"
+    assert find_task({"training": {"epochs": 3}, "data": {"batch_size": 3}}) == "classification"
+    assert find_task({"training": {"steps": 3}}) == "detection"
+    assert find_task({"data": {"test_batch_size": 3}}) == "detection"
+    assert find_task({"training": 3}) == "classification"
 
 
 def test_runs_of_another_task_are_named(tmp_path):
