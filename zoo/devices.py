@@ -186,9 +186,11 @@ def _tensorflow_devices(name: str, tpu: str | None) -> Devices:
                 '["10.0.0.1:8476", "10.0.0.2:8476"]}, "task": {"type": "worker", "index": 0}}'
             )
         with _one_line("strategy=multi_worker: TF_CONFIG or a worker fails"):
-            strategy: Any = tf.distribute.MultiWorkerMirroredStrategy()
-        resolver = strategy.cluster_resolver
-        workers = resolver.cluster_spec().as_dict().get("worker", [""])
+            resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+            workers = resolver.cluster_spec().as_dict().get("worker", [""])
+            line = f"waiting until these workers have started: {', '.join(workers)}"
+            print(line, file=sys.stderr, flush=True)
+            strategy: Any = tf.distribute.MultiWorkerMirroredStrategy(resolver)
         host = Host(resolver.task_id or 0, len(workers))
     elif name == "mirrored" or (name == "auto" and len(_physical("GPU")) > 1):
         strategy = _mirrored_strategy(kind)

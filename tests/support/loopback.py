@@ -2,13 +2,19 @@
 
 import json
 import os
+import random
 import socket
+from contextlib import suppress
+
+# Below those that Linux gives to outgoing connections (from 32768), which would take it meanwhile.
+PORTS = range(20_000, 32_000)
 
 
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    while True:
+        with suppress(OSError), socket.socket() as listener:
+            listener.bind(("127.0.0.1", random.SystemRandom().choice(PORTS)))
+            return listener.getsockname()[1]
 
 
 def cluster(workers: list[str], index: int) -> dict[str, str]:

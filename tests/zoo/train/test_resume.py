@@ -258,7 +258,8 @@ def test_run_of_two_workers_that_loses_one_goes_on(tmp_path):
     assert finished(start_workers(whole))[0] == [0, 0]
 
     chief, other = start_workers(folder)
-    while other.poll() is None and not list(folder.glob("checkpoints/step-*")):
+    while not list(folder.glob("checkpoints/step-*")):
+        assert (chief.poll(), other.poll()) == (None, None)
         time.sleep(0.02)
     other.kill()
     (code, _), (output, _) = finished([chief, other])
