@@ -30,6 +30,14 @@ def test_that_is_interrupted():
     subprocess.Popen([sys.executable, "-S", "-c", CHILD, CHILD], start_new_session=True)
     time.sleep(600)
 """
+# A shell makes what it runs in the background ignore SIGINT.
+CONFTEST = """
+import signal
+from support.leftovers import watch
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+watch()
+"""
 WORKERS = ["-p", "xdist", "-n", "2"]
 TIMEOUT = ["-p", "pytest_timeout", "--timeout", "3", "--timeout-method", "thread"]
 
@@ -46,7 +54,7 @@ TIMEOUT = ["-p", "pytest_timeout", "--timeout", "3", "--timeout-method", "thread
     ],
 )
 def test_interrupted_pytest_leaves_no_process(number, options, tmp_path):
-    (tmp_path / "conftest.py").write_text("from support.leftovers import watch; watch()")
+    (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_inner.py").write_text(INNER)
     mark = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": str(tmp_path)}  # starts faster, too
     mark["PYTEST_ADDOPTS"] = ""

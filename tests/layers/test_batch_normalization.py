@@ -209,14 +209,18 @@ def test_config():
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments"),
+    ("name", "arguments", "before_softmax"),
     [
-        ("LambdaLayer", {"filters": 8, "scope": 3}),
-        ("AxialAttention", {"filters": 8, "num_heads": 2}),
-        ("DoubleAttention", {}),
+        ("LambdaLayer", {"filters": 8, "scope": 3}, []),
+        (
+            "AxialAttention",
+            {"filters": 8, "num_heads": 2},
+            ["content", "query_position", "key_position"],
+        ),
+        ("DoubleAttention", {}, []),
     ],
 )
-def test_normalizations_within_layers_have_their_arguments(name, arguments):
+def test_normalizations_within_layers_have_their_arguments(name, arguments, before_softmax):
     layer = getattr(layers, name)(
         **arguments, momentum=0.5, epsilon=0.25, dtype="mixed_bfloat16", trainable=False
     )
@@ -227,3 +231,5 @@ def test_normalizations_within_layers_have_their_arguments(name, arguments):
         assert (one.momentum, one.epsilon) == (0.5, 0.25)
         assert one.dtype_policy.variable_dtype == "float32"
         assert not one.trainable
+    in_float32 = {one.name for one in inner if one.compute_dtype == "float32"}
+    assert in_float32 == {f"{one}_batch_norm" for one in before_softmax}
