@@ -23,7 +23,7 @@ ORDER = (
 # The rooms of zoo: each may import itself and those of the rows before, none of its own row.
 FLOORS = (
     ("errors",),
-    ("files", "backend", "registry", "model_card"),
+    ("files", "backend", "registry", "precision", "variables", "model_card"),
     ("fields",),
     ("cli", "results"),
     ("config",),

@@ -31,7 +31,7 @@ from zoo.benchmark.timing import reason
 from zoo.cli.run import run_command
 from zoo.export.runtimes import end_with_parent
 from zoo.fields import LARGEST, Count, checked_by, one_of
-from zoo.registry import precision
+from zoo.precision import precision
 
 LEARNING_RATE, MOMENTUM, EMA, LABEL_SMOOTHING, WEIGHT_DECAY = 0.1, 0.9, 0.9999, 0.1, 4e-5
 IMAGENET = (1_281_167, 50_000), 1000  # images to train and to test on, and classes

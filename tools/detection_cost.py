@@ -14,7 +14,8 @@ from zoo.detection.coco import MAX_CATEGORY
 from zoo.detection.config import STRIDE, DetectionConfig
 from zoo.fields import AnyPath, BatchSize, checked_by
 from zoo.model_card import table
-from zoo.registry import find_model, trainable_parameters
+from zoo.registry import find_model
+from zoo.variables import trainable_parameters
 
 
 class CostConfig(Settings):

@@ -335,10 +335,10 @@ def prepare(settings: Mapping[str, Any], seed: int, train: Images, steps: int) -
     import keras
     import tensorflow as tf
 
-    from lambda_keras.applications.build import build, constructor_arguments
     from lambda_keras.models.mixers import MIXERS
     from tools.two_lambda_layers import MIXER
-    from zoo.registry import precision
+    from zoo.precision import precision
+    from zoo.registry import create_model
     from zoo.train.optimizer import add_weight_decay, create_optimizer
 
     keras.backend.clear_session()
@@ -356,19 +356,14 @@ def prepare(settings: Mapping[str, Any], seed: int, train: Images, steps: int) -
     batches = tf.data.Dataset.from_tensor_slices(order.reshape(steps, size))
     batches = batches.map(lambda index: tuple(tf.gather(one, index) for one in tensors))
     with patch.dict(MIXERS, MIXER), precision(settings["precision"]):
-        model: Any = build(
+        model: Any = create_model(
             settings["network"],
-            include_top=True,
             weights=settings["weights"],
             adapt_weights=settings["weights"] is not None,
-            input_tensor=None,
             input_shape=train.images.shape[1:],
-            pooling=None,
             classes=int(train.labels.max()) + 1,
             classifier_activation=None,
-            name=None,
-            arguments={},
-            **constructor_arguments(settings["network"], settings["model"]),
+            **settings["model"],
         )
     optimizer = OptimizerConfig(**settings["optimizer"])
     add_weight_decay(model, optimizer.weight_decay)

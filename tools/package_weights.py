@@ -14,8 +14,9 @@ from zoo.cli.settings import Settings
 from zoo.errors import printable
 from zoo.fields import LocalPath
 from zoo.files import atomic_write
-from zoo.registry import TABLE, trainable_parameters
+from zoo.registry import TABLE
 from zoo.run_folder import load_config, load_metrics
+from zoo.variables import trainable_parameters
 
 ROOT = Path(__file__).parents[1]
 LARGEST = 2_000_000  # bytes of a file in the wheel

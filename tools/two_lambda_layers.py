@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from lambda_keras.layers import LambdaLayer
-from lambda_keras.models.mixers import MIXERS, Mixer
+from lambda_keras.models.mixers import Mixer
 
 NAME = "two lambda layers"
 
@@ -39,4 +39,4 @@ class TwoLambdaLayers(LambdaLayer):
 
 
 # To be added to `MIXERS` while a network is built.
-MIXER = {NAME: Mixer(TwoLambdaLayers, MIXERS["lambda"].hyper_parameters, {"scope": 7})}
+MIXER = {NAME: Mixer(TwoLambdaLayers, {"scope": 7})}

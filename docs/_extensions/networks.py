@@ -2,7 +2,6 @@
 
 import inspect
 import io
-import json
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -69,7 +68,8 @@ def _columns(text: str) -> list[tuple[str, ...]]:
 def _card(name: str) -> str:
     row = TABLE[name]
     summary, *_ = inspect.getdoc(getattr(applications, row.constructor)).split("\n\n")
-    arguments = ", ".join(f"{key}={json.dumps(value)}" for key, value in row.arguments.items())
+    arguments = ", ".join(f"{key}={value!r}" for key, value in row.arguments.items())
+    arguments = arguments.replace("'", '"')
     target = f"lambda_keras.applications.{row.constructor}"
     call = f"{{py:func}}`{row.constructor}({arguments}) <{target}>`"
     parts = [summary, table(("constructor", call), _columns(_listed(name)))]

@@ -1,13 +1,14 @@
 """Arguments of the networks in addition to those of keras.applications, and their documentation."""
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from collections.abc import Sequence
+from typing import Literal, TypedDict
+
+from lambda_keras.models.mixers import LambdaArguments, MixerArguments
 
 Weights = str | os.PathLike[str] | None
 Shape = tuple[int | None, int | None, int] | None
 Pooling = Literal["avg", "max"] | None
-_ByStage = int | Sequence[int]
 
 
 class NetworkArguments(TypedDict, total=False):
@@ -25,38 +26,15 @@ class ResNetArguments(NetworkArguments, total=False):
     padding: Literal["same", "fixed", "symmetric"]
     stem: Literal["v1", "tiered", "rs", "small"]
     blocks: Sequence[int]
+    squeeze_excitation: bool | Sequence[bool]
+    double_attention: bool
 
 
-class LambdaArguments(TypedDict, total=False):
-    """Hyper-parameters of lambda layers: each one value, or four for the stages c2 to c5."""
-
-    num_heads: _ByStage
-    key_dim: int | Sequence[int | None] | None
-    intra_depth: _ByStage
-    scope: int | Sequence[int | None] | None
-    multi_query: bool | Sequence[bool]
-    use_content: bool | Sequence[bool]
-    position_embedding: str | Sequence[str | None] | None
-    query_normalization: str | Sequence[str | None] | None
-    key_normalization: str | Sequence[str | None] | None
-    value_normalization: str | Sequence[str | None] | None
-    use_bias: bool | Sequence[bool]
-    implementation: str | Sequence[str]
-    strided_queries: bool | Sequence[bool]
-
-
-class LambdaResNetArguments(ResNetArguments, LambdaArguments, total=False):
-    """Arguments of residual networks with lambda layers."""
-
-    placement: str | None
-
-
-class MixerResNetArguments(ResNetArguments, total=False):
-    """Arguments of residual networks whose mixer can be chosen."""
+class MixerResNetArguments(ResNetArguments, MixerArguments, total=False):
+    """Arguments of residual networks with lambda layers or another mixer."""
 
     placement: str | None
     mixer: str
-    mixer_arguments: Mapping[str, Any]
 
 
 class SmallResNetArguments(MixerResNetArguments, total=False):
@@ -112,6 +90,12 @@ RESNET = """\
         of whose blocks have a lambda layer or another mixer stay so; otherwise mixers are as far
         apart as before, and in c4 of LambdaResNets as in Table 18 for the numbers 6, 23, 36, 53, 72
         and 87. In LambdaResNet14, a stage of 0 blocks is left out with its stride and its features.
+    squeeze_excitation: Whether blocks with 3x3 convolutions have squeeze-and-excitation, one value
+        or four for the stages c2 to c5; a block with a mixer never has. By default all stages of
+        ResNet-RS have it, and c2 and c3 of LambdaResNets. ResNet-RS without it are baselines of
+        Table 14.
+    double_attention: Whether double attention (Chen et al., 2018) follows every other block of c3
+        and c4. Defaults to `False`.
 """
 LAMBDA = """\
     num_heads, key_dim, intra_depth, scope, multi_query, use_content, position_embedding,
@@ -120,21 +104,19 @@ LAMBDA = """\
         or four for the stages c2 to c5. Defaults:
         DEFAULTS.
 """
-PLACEMENT = """\
+MIXER = """\
     placement: A letter for each of the stages c2, c3, c4 and c5 (Table 13), such as `"CLLL"`: C for
         convolutions, L for the mixer, such as a lambda layer, in all blocks. None for the network's
-        own blocks. Squeeze-and-excitation stays in the convolution blocks of c2 and c3.
-"""
-MIXER = """\
+        own blocks. LambdaResNets with `"CCLL"` are those of Tables 14 and 15; they keep
+        squeeze-and-excitation in the convolution blocks of c2 and c3.
     mixer: Layer in place of 3x3 convolutions: `"lambda"`, `"content"` (lambda layers without
         position lambdas), `"global"`, `"local"`, `"halo"`, `"axial"`, `"augmented"`, or the linear
         attention `"efficient"`, `"linear"`, `"favor"` or `"relu"` (`lambda_keras.models.mixers`).
         `"global"`, `"axial"` and `"augmented"` need an `input_shape` of known height and width.
-    mixer_arguments: Arguments of the mixer's layer in `lambda_keras.layers`, such as
-        `{"scope": 7}` for `"lambda"` or `{"block_size": 8}` for `"halo"`; each is one value, or
-        four for the stages c2 to c5. Other mixers than the network's own start from their own
-        defaults, `"lambda"` and `"content"` from
-        DEFAULTS.
+    output_projection, scale_positions, mask_padding, block_size, halo_size, value_filters,
+        attention_pool, num_features, seed: Hyper-parameters of the attention layers in
+        `lambda_keras.layers`, next to their `num_heads`, `key_dim`, `multi_query`, `scope` and
+        `strided_queries`. Each mixer accepts its own ones only.
 """
 SMALL = """\
     filters: Width of the stem and of the bottlenecks of c2; every stage doubles it.
@@ -172,11 +154,9 @@ Reference:
 """
 # Documentation of each group, in the order of the text.
 TEXTS = {
-    NetworkArguments: SHARED,
     ResNetArguments: SHARED + RESNET,
-    LambdaResNetArguments: SHARED + RESNET + PLACEMENT + LAMBDA,
-    MixerResNetArguments: SHARED + RESNET + PLACEMENT + MIXER,
-    SmallResNetArguments: SHARED + RESNET + SMALL + PLACEMENT + MIXER,
+    MixerResNetArguments: SHARED + RESNET + MIXER + LAMBDA,
+    SmallResNetArguments: SHARED + RESNET + SMALL + MIXER + LAMBDA,
     MobileNetArguments: SHARED + MOBILENET,
     LambdaMobileNetArguments: SHARED + MOBILENET + EXPAND + LAMBDA,
 }

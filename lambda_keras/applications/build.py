@@ -3,7 +3,7 @@
 import inspect
 import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -19,7 +19,7 @@ from lambda_keras.layers.arguments import (
     received,
 )
 from lambda_keras.models import specs
-from lambda_keras.models.mixers import MIXERS, check_mixer
+from lambda_keras.models.mixers import MIXERS, MixerArguments, check_mixer
 from lambda_keras.models.mobilenet import build_mobilenet
 from lambda_keras.models.resnet import build_resnet
 from lambda_keras.weights import load_weights
@@ -27,6 +27,11 @@ from lambda_keras.weights.files import find_weights, load_adapted
 from lambda_keras.weights.fit import take_layers
 
 Spec = specs.ResNetSpec | specs.MobileNetSpec
+BUILDERS: dict[type, Any] = {
+    specs.ResNetSpec: build_resnet,
+    specs.MobileNetSpec: build_mobilenet,
+}
+HYPER_PARAMETERS = MixerArguments.__annotations__.keys()
 # Arguments of keras.applications and timm that have another name here, or none.
 ELSEWHERE = {
     "alpha": "only MobileNetV2 and LambdaMobileNetV2 have it",
@@ -44,12 +49,12 @@ ELSEWHERE = {
     "in_chans": "input_shape=(224, 224, 3), channels last",
     "include_preprocessing": "lambda_keras.applications.preprocess_input, before the network",
     "input_size": "input_shape=(224, 224, 3)",
+    "mixer_arguments": "its entries, such as scope=7, stand next to the others",
     "model_name": "name",
     "num_classes": "classes",
     "pretrained": "weights='imagenet' where weights are published, else the path of a file",
     "width": "filters of LambdaResNet14, alpha of MobileNetV2",
 }
-HYPER_PARAMETERS = {name for mixer in MIXERS.values() for name in mixer.hyper_parameters}
 
 
 def build(
@@ -64,31 +69,28 @@ def build(
     classifier_activation: Any,
     name: str | None,
     arguments: Mapping[str, Any],
-    **others: Any,
 ) -> keras.Model:
     """Builds a network of `lambda_keras.models.specs.NETWORKS` by the arguments of a constructor.
 
-    `arguments` are of the constructor's group (`lambda_keras.applications.arguments`). `others`,
-    from configurations, may be any of `arguments_of`.
+    `arguments` are of the constructor's group (`lambda_keras.applications.arguments`).
     """
     row = specs.NETWORKS[network]
     known = group_of(row.spec).__annotations__
     for argument in arguments.keys() - known.keys():
         near = get_close_matches(argument, [*known, *SHARED])
         hint = ELSEWHERE.get(argument, ", ".join(map(repr, near)) or "see its help")
-        if argument in HYPER_PARAMETERS and "mixer_arguments" in known:
-            hint = f"mixer_arguments={{{argument!r}: {arguments[argument]!r}}}"
         raise TypeError(
             f"{row.constructor}() got an unexpected keyword argument {argument!r}: expected one "
             f"that the network has ({hint}). {received(**{argument: arguments[argument]})}"
         )
-    options = {**arguments, **others}
-    adapt_weights = options.pop("adapt_weights", False)
-    spec = _changed(row.spec, options)
-    if isinstance(spec, specs.ResNetSpec) and specs.is_published_name(weights):
-        own = row.spec.blocks  # pyright: ignore[reportAttributeAccessIssue]
-        expected = f"blocks={own} with weights={weights!r}, which are of these"
-        check((*spec.blocks,) == own, expected, blocks=spec.blocks)
+    changes = dict(arguments)
+    adapt_weights = changes.pop("adapt_weights", False)
+    spec = _changed(row.spec, changes)
+    for changed in changes.keys() & {"blocks", "squeeze_excitation"}:
+        own, given = (getattr(one, changed) for one in (row.spec, spec))
+        expected = f"{changed}={own} with weights={weights!r}, which are of these"
+        fits = (*given,) == own or not specs.is_published_name(weights)
+        check(fits, expected, **{changed: changes[changed]})
     classes = specs.class_count(weights) if classes is None else classes
     top = {
         "include_top": include_top,
@@ -103,12 +105,13 @@ def build(
     if weights is not None:  # Found before the network is built, which takes seconds.
         is_whole = include_top and not adapt_weights
         weights = find_weights(weights, network, classes if is_whole else None)
-    model = build_spec(spec, inputs, **top)
+    builder = BUILDERS[type(spec)]
+    model = builder(spec, inputs, **top)
     if weights is None:
         return model
 
     def twin(channels: int) -> keras.Model:
-        return build_spec(spec, keras.Input((*inputs.shape[1:3], channels)), **top)
+        return builder(spec, keras.Input((*inputs.shape[1:3], channels)), **top)
 
     if adapt_weights:
         load_adapted(model, twin, inputs.shape[-1], weights, network)
@@ -122,14 +125,7 @@ def build(
 
 
 # Arguments of all networks, which stand in the signatures of constructors.
-SHARED = inspect.signature(build).parameters.keys() - {"network", "arguments", "others"}
-
-
-def build_spec(spec: Spec, inputs: keras.KerasTensor, **top: Any) -> keras.Model:
-    """Builds the network of a spec; the arguments are those of `build_resnet`."""
-    if isinstance(spec, specs.ResNetSpec):
-        return build_resnet(spec, inputs, **top)
-    return build_mobilenet(spec, inputs, **top)
+SHARED = inspect.signature(build).parameters.keys() - {"network", "arguments"}
 
 
 def group_of(spec: Spec) -> Any:
@@ -139,74 +135,56 @@ def group_of(spec: Spec) -> Any:
         return groups.LambdaMobileNetArguments if lambda_blocks else groups.MobileNetArguments
     if spec.mixer is None:
         return groups.ResNetArguments
-    if spec.mixer == "lambda" and any(spec.mixer_blocks) and spec.stem != "small":
-        return groups.LambdaResNetArguments
     return groups.SmallResNetArguments if spec.stem == "small" else groups.MixerResNetArguments
 
 
 def arguments_of(network: str) -> list[str]:
-    """Names of the arguments of a network in configurations: of its constructor and its mixers.
-
-    In a residual network with a mixer, hyper-parameters of the mixer may stand next to the others.
-    """
-    spec = specs.NETWORKS[network].spec
-    names = dict.fromkeys([*sorted(SHARED), *group_of(spec).__annotations__])
-    if isinstance(spec, specs.ResNetSpec) and spec.mixer is not None:
-        names |= dict.fromkeys(groups.MixerResNetArguments.__annotations__)
-        names |= dict.fromkeys(sorted(HYPER_PARAMETERS))
-    return [*names]
-
-
-def constructor_arguments(network: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a network with overrides, as its constructor has them.
-
-    Hyper-parameters of the mixer that the constructor does not show go into `mixer_arguments`.
-    """
-    row = specs.NETWORKS[network]
-    arguments = {**row.arguments, **overrides}
-    hidden = (HYPER_PARAMETERS & arguments.keys()) - group_of(row.spec).__annotations__.keys()
-    if of_mixer := {name: arguments.pop(name) for name in sorted(hidden)}:
-        arguments["mixer_arguments"] = {**arguments.get("mixer_arguments", {}), **of_mixer}
-    return arguments
+    """Names of the arguments of a network's constructor."""
+    return [*sorted(SHARED), *group_of(specs.NETWORKS[network].spec).__annotations__]
 
 
 def document(names: Iterable[str], module: Mapping[str, Any]) -> None:
     """Adds the arguments of their groups to the docstrings of constructors, as Keras does."""
-    for name in names:
-        row = next(row for row in specs.ROWS if row.constructor == name)
-        if text := inspect.getdoc(module[name]):  # python -OO removes docstrings.
-            defaults = ", ".join(f"{k}={v!r}" for k, v in asdict(row.spec.lambda_layer).items())
+    for constructor in names:
+        row = next(row for row in specs.ROWS if row.constructor == constructor)
+        if text := inspect.getdoc(module[constructor]):  # python -OO removes docstrings.
+            values = {**MIXERS["lambda"].defaults, **row.spec.arguments.get("lambda", {})}
+            defaults = ", ".join(f"{name}={value!r}" for name, value in values.items())
             defaults = textwrap.fill(defaults, 88, subsequent_indent=" " * 8)
-            more = (groups.TEXTS[group_of(row.spec)] + groups.RESULT).replace("NAME", name)
-            module[name].__doc__ = text + "\n\n" + more.replace("DEFAULTS", defaults)
+            more = (groups.TEXTS[group_of(row.spec)] + groups.RESULT).replace("NAME", constructor)
+            module[constructor].__doc__ = text + "\n\n" + more.replace("DEFAULTS", defaults)
 
 
-def _changed(spec: Spec, options: Mapping[str, Any]) -> Spec:
-    """A spec with options; another mixer than its own keeps the other's defaults."""
-    changes = dict(options)
-    of_lambda_layers = options.keys() & groups.LambdaArguments.__annotations__.keys()
-    hyper_parameters = {name: changes.pop(name) for name in of_lambda_layers}
+def _changed(spec: Spec, arguments: Mapping[str, Any]) -> Spec:
+    """A spec with arguments of a constructor; another mixer than its own has its own ones."""
+    changes = dict(arguments)
+    letters = changes.pop("placement", None)
+    mixer = changes.get("mixer", spec.mixer)
+    own = {name: changes.pop(name) for name in HYPER_PARAMETERS & changes.keys()}
+    if spec.mixer is not None:
+        check_mixer(mixer, own)
+        own = {**spec.arguments.get(str(mixer), {}), **own}
+        changes["arguments"] = {mixer: own} if own else {}
     if isinstance(spec, specs.MobileNetSpec):
-        return replace(spec, **changes, lambda_layer=replace(spec.lambda_layer, **hyper_parameters))
+        return replace(spec, **changes)
+    if "squeeze_excitation" in changes:
+        changes["squeeze_excitation"] = _by_stage(changes["squeeze_excitation"])
     if "blocks" in changes:
         spec = _with_blocks(spec, changes.pop("blocks"))
-    if spec.mixer is None:
-        return replace(spec, **changes)
-    letters, mixer = changes.pop("placement", None), changes.get("mixer", spec.mixer)
-    further = changes.pop("mixer_arguments", {})
-    expected = "mixer_arguments to be a dictionary"
-    check(isinstance(further, Mapping), expected, mixer_arguments=further)
-    hyper_parameters |= further
-    check_mixer(mixer, hyper_parameters)
-    changes["mixer_arguments"] = spec.mixer_arguments if mixer == spec.mixer else {}
-    if MIXERS[mixer].is_lambda_layer:
-        changes["lambda_layer"] = replace(spec.lambda_layer, **hyper_parameters)
-    else:
-        changes["mixer_arguments"] = {**changes["mixer_arguments"], **hyper_parameters}
     spec = replace(spec, **changes)
+    check_bools(double_attention=spec.double_attention)
     if letters is None:
         return spec
     return replace(spec, mixer_blocks=specs.placement(spec.blocks, letters))
+
+
+def _by_stage(excited: Any) -> tuple[bool, ...]:
+    """Whether the stages have squeeze-and-excitation, of one value or of four."""
+    stages = excited if isinstance(excited, (tuple, list)) else (excited,) * len(specs.STAGES)
+    fits = len(stages) == len(specs.STAGES) and all(isinstance(one, bool) for one in stages)
+    expected = f"True or False, or one of them for each of the stages {specs.STAGES}"
+    check(fits, expected, squeeze_excitation=excited)
+    return tuple(stages)
 
 
 def _with_blocks(spec: specs.ResNetSpec, blocks: Any) -> specs.ResNetSpec:

@@ -1,4 +1,6 @@
-"""LambdaResNets: ResNet-RS with lambda layers in c5 and some or all of c4 (Tables 14 and 18).
+"""LambdaResNets: ResNet-RS with lambda layers in c5 and some of c4 (Table 18).
+
+`placement="CCLL"` has them in all of c4 (Table 14).
 
 The stem is ResNet-RS' own; a block is a 1x1 convolution, a 3x3 convolution or a lambda layer, and
 a 1x1 convolution (`lambda_keras.models.resnet.build_resnet`). Every constructor builds the row of
@@ -10,7 +12,7 @@ from typing import Any, Unpack
 import keras
 
 from lambda_keras.applications.arguments import (
-    LambdaResNetArguments,
+    MixerResNetArguments,
     Pooling,
     Shape,
     SmallResNetArguments,
@@ -21,19 +23,12 @@ from lambda_keras.applications.build import build, document
 __all__ = [
     "LambdaResNet14",
     "LambdaResNet50",
-    "LambdaResNet50C4",
     "LambdaResNet101",
-    "LambdaResNet101C4",
     "LambdaResNet152",
-    "LambdaResNet152C4",
     "LambdaResNet200",
-    "LambdaResNet200C4",
     "LambdaResNet270",
-    "LambdaResNet270C4",
     "LambdaResNet350",
-    "LambdaResNet350C4",
     "LambdaResNet420",
-    "LambdaResNet420C4",
 ]
 
 
@@ -56,7 +51,7 @@ def LambdaResNet50(
     include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
     input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
     classifier_activation: Any = "softmax", name: str = "lambda_resnet50",
-    **arguments: Unpack[LambdaResNetArguments],
+    **arguments: Unpack[MixerResNetArguments],
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-50 (Table 18).
 
@@ -70,7 +65,7 @@ def LambdaResNet101(
     include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
     input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
     classifier_activation: Any = "softmax", name: str = "lambda_resnet101",
-    **arguments: Unpack[LambdaResNetArguments],
+    **arguments: Unpack[MixerResNetArguments],
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-101 (Table 18).
 
@@ -84,7 +79,7 @@ def LambdaResNet152(
     include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
     input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
     classifier_activation: Any = "softmax", name: str = "lambda_resnet152",
-    **arguments: Unpack[LambdaResNetArguments],
+    **arguments: Unpack[MixerResNetArguments],
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-152 (Table 18).
 
@@ -99,7 +94,7 @@ def LambdaResNet200(
     include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
     input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
     classifier_activation: Any = "softmax", name: str = "lambda_resnet200",
-    **arguments: Unpack[LambdaResNetArguments],
+    **arguments: Unpack[MixerResNetArguments],
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-200 (Table 18).
 
@@ -114,7 +109,7 @@ def LambdaResNet270(
     include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
     input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
     classifier_activation: Any = "softmax", name: str = "lambda_resnet270",
-    **arguments: Unpack[LambdaResNetArguments],
+    **arguments: Unpack[MixerResNetArguments],
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-270 (Table 18).
 
@@ -129,7 +124,7 @@ def LambdaResNet350(
     include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
     input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
     classifier_activation: Any = "softmax", name: str = "lambda_resnet350",
-    **arguments: Unpack[LambdaResNetArguments],
+    **arguments: Unpack[MixerResNetArguments],
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-350 (Table 18).
 
@@ -144,7 +139,7 @@ def LambdaResNet420(
     include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
     input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
     classifier_activation: Any = "softmax", name: str = "lambda_resnet420",
-    **arguments: Unpack[LambdaResNetArguments],
+    **arguments: Unpack[MixerResNetArguments],
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-420 (Table 18).
 
@@ -153,104 +148,6 @@ def LambdaResNet420(
     124,438,664 parameters, 125.984 GFLOPs for an image of 320x320.
     """
     return build("lambda_resnet420", **locals())
-
-
-def LambdaResNet50C4(
-    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
-    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
-    classifier_activation: Any = "softmax", name: str = "lambda_resnet50_c4",
-    **arguments: Unpack[LambdaResNetArguments],
-) -> keras.Model:  # fmt: skip
-    """LambdaResNet-50, all of c4 and c5 lambda layers (Tables 14, 15).
-
-    Blocks of c2 to c5: 3, 4, 6, 3, with lambda layers in all of c4 and all of c5.
-    16,242,072 parameters, 4.073 GFLOPs for an image of 160x160.
-    """
-    return build("lambda_resnet50_c4", **locals())
-
-
-def LambdaResNet101C4(
-    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
-    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
-    classifier_activation: Any = "softmax", name: str = "lambda_resnet101_c4",
-    **arguments: Unpack[LambdaResNetArguments],
-) -> keras.Model:  # fmt: skip
-    """LambdaResNet-101, all of c4 and c5 lambda layers (Tables 14, 15).
-
-    Blocks of c2 to c5: 3, 4, 23, 3, with lambda layers in all of c4 and all of c5.
-    25,982,120 parameters, 13.603 GFLOPs for an image of 224x224.
-    """
-    return build("lambda_resnet101_c4", **locals())
-
-
-def LambdaResNet152C4(
-    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
-    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
-    classifier_activation: Any = "softmax", name: str = "lambda_resnet152_c4",
-    **arguments: Unpack[LambdaResNetArguments],
-) -> keras.Model:  # fmt: skip
-    """LambdaResNet-152, all of c4 and c5 lambda layers (Tables 14, 15).
-
-    Blocks of c2 to c5: 3, 8, 36, 3, with lambda layers in all of c4 and all of c5.
-    35,077,496 parameters, 26.353 GFLOPs for an image of 256x256.
-    """
-    return build("lambda_resnet152_c4", **locals())
-
-
-def LambdaResNet200C4(
-    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
-    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
-    classifier_activation: Any = "softmax", name: str = "lambda_resnet200_c4",
-    **arguments: Unpack[LambdaResNetArguments],
-) -> keras.Model:  # fmt: skip
-    """LambdaResNet-200, all of c4 and c5 lambda layers (Tables 14, 15).
-
-    Blocks of c2 to c5: 3, 24, 36, 3, with lambda layers in all of c4 and all of c5.
-    41,665,912 parameters, 59.832 GFLOPs for an image of 320x320.
-    """
-    return build("lambda_resnet200_c4", **locals())
-
-
-def LambdaResNet270C4(
-    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
-    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
-    classifier_activation: Any = "softmax", name: str = "lambda_resnet270_c4",
-    **arguments: Unpack[LambdaResNetArguments],
-) -> keras.Model:  # fmt: skip
-    """LambdaResNet-270, all of c4 and c5 lambda layers (Tables 14, 15).
-
-    Blocks of c2 to c5: 4, 29, 53, 4, with lambda layers in all of c4 and all of c5.
-    55,786,968 parameters, 46.455 GFLOPs for an image of 256x256.
-    """
-    return build("lambda_resnet270_c4", **locals())
-
-
-def LambdaResNet350C4(
-    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
-    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
-    classifier_activation: Any = "softmax", name: str = "lambda_resnet350_c4",
-    **arguments: Unpack[LambdaResNetArguments],
-) -> keras.Model:  # fmt: skip
-    """LambdaResNet-350, all of c4 and c5 lambda layers (Tables 14, 15).
-
-    Blocks of c2 to c5: 4, 36, 72, 4, with lambda layers in all of c4 and all of c5.
-    69,555,336 parameters, 100.13 GFLOPs for an image of 320x320.
-    """
-    return build("lambda_resnet350_c4", **locals())
-
-
-def LambdaResNet420C4(
-    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
-    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
-    classifier_activation: Any = "softmax", name: str = "lambda_resnet420_c4",
-    **arguments: Unpack[LambdaResNetArguments],
-) -> keras.Model:  # fmt: skip
-    """LambdaResNet-420, all of c4 and c5 lambda layers (Tables 14, 15).
-
-    Blocks of c2 to c5: 4, 44, 87, 4, with lambda layers in all of c4 and all of c5.
-    81,443,704 parameters, 119.022 GFLOPs for an image of 320x320.
-    """
-    return build("lambda_resnet420_c4", **locals())
 
 
 document(__all__, globals())

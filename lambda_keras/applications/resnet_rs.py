@@ -1,32 +1,20 @@
-"""ResNet-RS, the baselines of Table 14, with squeeze-and-excitation and without."""
+"""ResNet-RS, the baselines of Table 14; `squeeze_excitation=False` are its smaller ones."""
 
 from typing import Any, Unpack
 
 import keras
 
-from lambda_keras.applications.arguments import (
-    Pooling,
-    ResNetArguments,
-    Shape,
-    Weights,
-)
+from lambda_keras.applications.arguments import Pooling, ResNetArguments, Shape, Weights
 from lambda_keras.applications.build import build, document
 
 __all__ = [
     "ResNetRS50",
-    "ResNetRS50NoSE",
     "ResNetRS101",
-    "ResNetRS101NoSE",
     "ResNetRS152",
-    "ResNetRS152NoSE",
     "ResNetRS200",
-    "ResNetRS200NoSE",
     "ResNetRS270",
-    "ResNetRS270NoSE",
     "ResNetRS350",
-    "ResNetRS350NoSE",
     "ResNetRS420",
-    "ResNetRS420NoSE",
 ]
 
 
@@ -126,104 +114,6 @@ def ResNetRS420(
     191,891,656 parameters, 127.885 GFLOPs for an image of 320x320.
     """
     return build("resnet_rs420", **locals())
-
-
-def ResNetRS50NoSE(
-    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
-    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
-    classifier_activation: Any = "softmax", name: str = "resnet_rs50_no_se",
-    **arguments: Unpack[ResNetArguments],
-) -> keras.Model:  # fmt: skip
-    """ResNet-RS-50 without squeeze-and-excitation (Table 14).
-
-    Blocks of c2 to c5: 3, 4, 6, 3.
-    25,613,256 parameters, 4.537 GFLOPs for an image of 160x160.
-    """
-    return build("resnet_rs50_no_se", **locals())
-
-
-def ResNetRS101NoSE(
-    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
-    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
-    classifier_activation: Any = "softmax", name: str = "resnet_rs101_no_se",
-    **arguments: Unpack[ResNetArguments],
-) -> keras.Model:  # fmt: skip
-    """ResNet-RS-101 without squeeze-and-excitation (Table 14).
-
-    Blocks of c2 to c5: 3, 4, 23, 3.
-    44,605,384 parameters, 16.313 GFLOPs for an image of 224x224.
-    """
-    return build("resnet_rs101_no_se", **locals())
-
-
-def ResNetRS152NoSE(
-    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
-    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
-    classifier_activation: Any = "softmax", name: str = "resnet_rs152_no_se",
-    **arguments: Unpack[ResNetArguments],
-) -> keras.Model:  # fmt: skip
-    """ResNet-RS-152 without squeeze-and-excitation (Table 14).
-
-    Blocks of c2 to c5: 3, 8, 36, 3.
-    60,249,032 parameters, 31.003 GFLOPs for an image of 256x256.
-    """
-    return build("resnet_rs152_no_se", **locals())
-
-
-def ResNetRS200NoSE(
-    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
-    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
-    classifier_activation: Any = "softmax", name: str = "resnet_rs200_no_se",
-    **arguments: Unpack[ResNetArguments],
-) -> keras.Model:  # fmt: skip
-    """ResNet-RS-200 without squeeze-and-excitation (Table 14).
-
-    Blocks of c2 to c5: 3, 24, 36, 3.
-    64,730,056 parameters, 62.701 GFLOPs for an image of 320x320.
-    """
-    return build("resnet_rs200_no_se", **locals())
-
-
-def ResNetRS270NoSE(
-    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
-    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
-    classifier_activation: Any = "softmax", name: str = "resnet_rs270_no_se",
-    **arguments: Unpack[ResNetArguments],
-) -> keras.Model:  # fmt: skip
-    """ResNet-RS-270 without squeeze-and-excitation (Table 14).
-
-    Blocks of c2 to c5: 4, 29, 53, 4.
-    89,655,496 parameters, 53.82 GFLOPs for an image of 256x256.
-    """
-    return build("resnet_rs270_no_se", **locals())
-
-
-def ResNetRS350NoSE(
-    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
-    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
-    classifier_activation: Any = "softmax", name: str = "resnet_rs350_no_se",
-    **arguments: Unpack[ResNetArguments],
-) -> keras.Model:  # fmt: skip
-    """ResNet-RS-350 without squeeze-and-excitation (Table 14).
-
-    Blocks of c2 to c5: 4, 36, 72, 4.
-    112,842,440 parameters, 107.265 GFLOPs for an image of 320x320.
-    """
-    return build("resnet_rs350_no_se", **locals())
-
-
-def ResNetRS420NoSE(
-    include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
-    input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
-    classifier_activation: Any = "softmax", name: str = "resnet_rs420_no_se",
-    **arguments: Unpack[ResNetArguments],
-) -> keras.Model:  # fmt: skip
-    """ResNet-RS-420 without squeeze-and-excitation (Table 14).
-
-    Blocks of c2 to c5: 4, 44, 87, 4.
-    131,840,712 parameters, 127.765 GFLOPs for an image of 320x320.
-    """
-    return build("resnet_rs420_no_se", **locals())
 
 
 document(__all__, globals())

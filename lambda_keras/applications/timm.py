@@ -5,7 +5,6 @@ from typing import Any, Unpack
 import keras
 
 from lambda_keras.applications.arguments import (
-    LambdaResNetArguments,
     MixerResNetArguments,
     Pooling,
     ResNetArguments,
@@ -29,7 +28,7 @@ def LambdaResNet26T(
     include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
     input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
     classifier_activation: Any = "softmax", name: str = "lambda_resnet26t",
-    **arguments: Unpack[LambdaResNetArguments],
+    **arguments: Unpack[MixerResNetArguments],
 ) -> keras.Model:  # fmt: skip
     """The `lambda_resnet26t` of timm, with published weights.
 
@@ -43,7 +42,7 @@ def LambdaResNet26RPT256(
     include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
     input_shape: Shape = (256, 256, 3), pooling: Pooling = None, classes: int = 1000,
     classifier_activation: Any = "softmax", name: str = "lambda_resnet26rpt_256",
-    **arguments: Unpack[LambdaResNetArguments],
+    **arguments: Unpack[MixerResNetArguments],
 ) -> keras.Model:  # fmt: skip
     """The `lambda_resnet26rpt_256` of timm, with published weights, for 256x256 pixels only.
 
@@ -57,7 +56,7 @@ def LambdaResNet50TS(
     include_top: bool = True, weights: Weights = None, input_tensor: Any = None,
     input_shape: Shape = None, pooling: Pooling = None, classes: int = 1000,
     classifier_activation: Any = "softmax", name: str = "lambda_resnet50ts",
-    **arguments: Unpack[LambdaResNetArguments],
+    **arguments: Unpack[MixerResNetArguments],
 ) -> keras.Model:  # fmt: skip
     """The `lambda_resnet50ts` of timm, with published weights.
 

@@ -5,8 +5,8 @@ A mixer is a row of `MIXERS`: the lambda layer, and the layers that LambdaNetwor
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
 
 from lambda_keras.layers import (
     AugmentedConvolution,
@@ -21,7 +21,41 @@ from lambda_keras.layers import (
 from lambda_keras.layers.arguments import check, check_choices
 from lambda_keras.layers.base import Layer
 from lambda_keras.layers.position_embeddings import standardize_scope
-from lambda_keras.models.specs import STAGES, LambdaSpec, MobileNetSpec, ResNetSpec
+from lambda_keras.models.specs import STAGES, MobileNetSpec, ResNetSpec
+
+_ByStage = int | Sequence[int]
+
+
+class LambdaArguments(TypedDict, total=False):
+    """Hyper-parameters of lambda layers: each one value, or four for the stages c2 to c5."""
+
+    num_heads: _ByStage
+    key_dim: int | Sequence[int | None] | None
+    intra_depth: _ByStage
+    scope: int | Sequence[int | None] | None
+    multi_query: bool | Sequence[bool]
+    use_content: bool | Sequence[bool]
+    position_embedding: str | Sequence[str | None] | None
+    query_normalization: str | Sequence[str | None] | None
+    key_normalization: str | Sequence[str | None] | None
+    value_normalization: str | Sequence[str | None] | None
+    use_bias: bool | Sequence[bool]
+    implementation: str | Sequence[str]
+    strided_queries: bool | Sequence[bool]
+
+
+class MixerArguments(LambdaArguments, total=False):
+    """Hyper-parameters of all mixers: arguments of their layers that a network may set."""
+
+    output_projection: bool | Sequence[bool]
+    scale_positions: bool | Sequence[bool]
+    mask_padding: bool | Sequence[bool]
+    block_size: _ByStage
+    halo_size: _ByStage
+    value_filters: int | Sequence[int | None] | None
+    attention_pool: _ByStage
+    num_features: _ByStage
+    seed: _ByStage
 
 
 @dataclass(frozen=True)
@@ -29,54 +63,41 @@ class Mixer:
     """A kind of layer in the place of 3x3 convolutions."""
 
     layer: type[Layer]
-    hyper_parameters: tuple[str, ...]  # arguments of the layer that a network may set
     # Arguments of the layer in a network that differ from its defaults.
     arguments: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def is_lambda_layer(self) -> bool:
-        """Whether its hyper-parameters are those of `LambdaSpec`."""
-        return self.layer is LambdaLayer
+    unused: tuple[str, ...] = ()  # hyper-parameters of the layer that make no difference
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Defaults of the hyper-parameters in a network."""
+        """The hyper-parameters that a network may set, with their defaults in a network."""
+        names = MixerArguments.__annotations__.keys() - {*self.unused}
         arguments = {**self.layer.arguments(), **self.arguments}
-        return {name: arguments[name] for name in self.hyper_parameters}
+        return {name: value for name, value in arguments.items() if name in names}
 
 
-_LAMBDA = tuple(one.name for one in fields(LambdaSpec))
-_OF_POSITIONS = ("scope", "use_content", "position_embedding", "use_bias", "implementation")
-_CONTENT = tuple(name for name in _LAMBDA if name not in _OF_POSITIONS)
-_ATTENTION = ("num_heads", "key_dim", "multi_query", "output_projection")
-_HALO = ("block_size", "halo_size", "mask_padding", "scale_positions", "strided_queries")
-_RANDOM = (*_ATTENTION, "num_features", "seed")
+_POSITIONS = ("scope", "use_content", "position_embedding", "use_bias", "implementation")
+_RANDOM = ("num_features", "seed")
 
 MIXERS = {
-    "lambda": Mixer(LambdaLayer, _LAMBDA),
-    "content": Mixer(LambdaLayer, _CONTENT, {"position_embedding": None, "use_bias": False}),
-    "global": Mixer(GlobalAttention, (*_ATTENTION, "scale_positions")),
-    "local": Mixer(LocalAttention, (*_ATTENTION, "scope", "mask_padding")),
-    # Blocks of 7 divide the maps of images of 224 pixels.
-    "halo": Mixer(HaloAttention, (*_ATTENTION, *_HALO), {"block_size": 7}),
-    "axial": Mixer(AxialAttention, ("num_heads", "key_dim", "output_projection")),
+    "lambda": Mixer(LambdaLayer),
+    "content": Mixer(LambdaLayer, {"position_embedding": None}, _POSITIONS),
+    "global": Mixer(GlobalAttention),
+    "local": Mixer(LocalAttention),
+    "halo": Mixer(HaloAttention, {"block_size": 7}),  # divides the maps of images of 224 pixels
+    "axial": Mixer(AxialAttention),
     # In c3 on maps of half the size (Bello et al., 2019, section 4).
-    "augmented": Mixer(
-        AugmentedConvolution,
-        ("num_heads", "key_dim", "value_filters", "attention_pool"),
-        {"attention_pool": (1, 2, 1, 1)},
-    ),
-    "efficient": Mixer(LinearAttention, _ATTENTION, {"feature_map": "softmax"}),
-    "linear": Mixer(LinearAttention, _ATTENTION, {"feature_map": "elu"}),
-    "favor": Mixer(LinearAttention, _RANDOM, {"feature_map": "favor"}),
-    "relu": Mixer(LinearAttention, _RANDOM, {"feature_map": "relu"}),
+    "augmented": Mixer(AugmentedConvolution, {"attention_pool": (1, 2, 1, 1)}),
+    "efficient": Mixer(LinearAttention, {"feature_map": "softmax"}, _RANDOM),
+    "linear": Mixer(LinearAttention, {"feature_map": "elu"}, _RANDOM),
+    "favor": Mixer(LinearAttention, {"feature_map": "favor"}),
+    "relu": Mixer(LinearAttention, {"feature_map": "relu"}),
 }
 
 
 def check_mixer(name: str, arguments: Mapping[str, Any]) -> None:
     """Checks that there is a mixer of this name, and that it has these hyper-parameters."""
     check_choices(MIXERS, mixer=name)
-    known = MIXERS[name].hyper_parameters
+    known = MIXERS[name].defaults
     unknown = {key: value for key, value in arguments.items() if key not in known}
     expected = f"arguments that mixer={name!r} has: {', '.join(known)}"
     check(not unknown, expected, **unknown)
@@ -95,56 +116,55 @@ class MixerFactory:
     """
 
     def __init__(
-        self,
-        spec: ResNetSpec | MobileNetSpec,
-        layer: type[Layer],
-        arguments: Mapping[str, Any],
-        places: Sequence[tuple[int, int, int]],
-        inputs,
+        self, spec: ResNetSpec | MobileNetSpec, places: Sequence[tuple[int, int, int]], inputs
     ):
-        known = layer.arguments()
-        self.layer, self.table = layer, None
+        name = str(spec.mixer)
+        mixer = MIXERS[name]
+        known = mixer.layer.arguments()
+        self.layer, self.table = mixer.layer, None
         norms = {"momentum": spec.batch_norm_momentum, "epsilon": spec.batch_norm_epsilon}
         # In other layers, epsilon belongs to no batch normalization.
-        self.arguments: dict[str, Any] = {**(norms if "momentum" in known else {}), **arguments}
-        for name, value in self.arguments.items():
+        arguments = {**(norms if "momentum" in known else {}), **mixer.defaults, **mixer.arguments}
+        arguments |= spec.arguments.get(name, {})
+        for name, value in arguments.items():
             fits = not isinstance(value, (tuple, list)) or len(value) == len(STAGES)
             expected = f"{name} to be one value, or one for each of the stages {STAGES}"
             check(fits, expected, **{name: value})
-        embedding = self.arguments.get("position_embedding")
-        fits = all(of_stage(embedding, stage) != "relation" for stage in range(len(STAGES)))
+        embedding, scope = (arguments.get(name) for name in ("position_embedding", "scope"))
+        self.arguments = [
+            {name: of_stage(value, stage) for name, value in arguments.items()}
+            for stage in range(len(STAGES))
+        ]
+        fits = all(own.get("position_embedding") != "relation" for own in self.arguments)
         expected = "another position_embedding than 'relation': images have no relations"
         check(fits, expected, position_embedding=embedding)
         self.is_shared = embedding == "shared"
-        scope = self.arguments.get("scope")
         expected = "scope to be one odd integer for position_embedding='shared'"
         fits = not self.is_shared or isinstance(scope, int)
         check(fits, f"{expected}, which is one table for all stages", scope=scope)
         # Hyper-parameters that no layer uses have to be valid, too.
-        for stage in range(len(STAGES)):
-            standardize_scope(of_stage(scope, stage))
+        for own in self.arguments:
+            standardize_scope(own.get("scope"))
         # Initializers that draw no seeds, so that the check changes no random numbers.
         unseeded = dict.fromkeys((name for name in known if name.endswith("_initializer")), "zeros")
         for stage, filters, strides in dict.fromkeys(places) or [(0, 1024, 1)]:
-            checked: Any = self._layer(filters, stage, strides=strides, **unseeded)
+            own = {**self.arguments[stage], **unseeded, "strides": strides}
+            checked: Any = self.layer(filters, **own)
             if not places:
                 continue
             of_size = not getattr(checked, "fixed_grid", False) or None not in inputs.shape[1:3]
-            expected = f"input_shape of known height and width for {layer.__name__}"
+            expected = f"input_shape of known height and width for {self.layer.__name__}"
             why = "which has embeddings for every offset of a map"
             check(of_size, f"{expected}, {why}", input_shape=tuple(inputs.shape[1:]))
             checked.check_shapes((*inputs.shape[:-1], filters))
 
     def __call__(self, x, filters: int, stage: int, **arguments):
         """Applies a new layer of a stage, with further arguments of its class, to a feature map."""
-        layer = self._layer(filters, stage, **arguments)
+        own = self.arguments[stage]
+        layer = self.layer(filters, **own, **arguments)
         if not self.is_shared:
             return layer(x)
         if self.table is None:
-            sizes = {name: self.arguments[name] for name in ("scope", "key_dim", "intra_depth")}
+            sizes = {name: own[name] for name in ("scope", "key_dim", "intra_depth")}
             self.table = RelativePositionEmbedding(**sizes, name="position_embeddings")(x)
         return layer(x, position_embeddings=self.table)
-
-    def _layer(self, filters, stage, **arguments) -> Layer:
-        own = {name: of_stage(value, stage) for name, value in self.arguments.items()}
-        return self.layer(filters, **own, **arguments)

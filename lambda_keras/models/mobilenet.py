@@ -2,13 +2,11 @@
 
 import math
 from bisect import bisect_left
-from dataclasses import asdict
 
 import keras
 import numpy as np
 from keras import layers
 
-from lambda_keras.layers import LambdaLayer
 from lambda_keras.layers.arguments import check_bools, check_number
 from lambda_keras.models.mixers import MixerFactory
 from lambda_keras.models.resnet import batch_norm, conv, head
@@ -44,8 +42,7 @@ def build_mobilenet(spec: MobileNetSpec, inputs: keras.KerasTensor, **top) -> ke
     check_number(lambda x: 0 < x < math.inf, "a positive number", alpha=spec.alpha)
     widths = [_width(channels, spec.alpha) for _, channels, _ in BLOCKS]
     places = [(_stage(number), widths[number - 2], 1) for number in spec.lambda_blocks]
-    arguments = asdict(spec.lambda_layer)
-    lambda_layers = MixerFactory(spec, LambdaLayer, arguments, places, inputs)
+    lambda_layers = MixerFactory(spec, places, inputs)
     x = inputs
     if inputs.shape[-1] == 3:
         # The authors' network takes [-1, 1], not outputs of `preprocess_input`, and pads with 0.

@@ -1,7 +1,5 @@
 """Residual networks with lambda or attention layers: `ResNetSpec` -> functional Keras model."""
 
-from dataclasses import asdict
-
 import keras
 from keras import layers
 
@@ -14,7 +12,7 @@ from lambda_keras.layers import (
 )
 from lambda_keras.layers.arguments import check_choices
 from lambda_keras.layers.pooling import SymmetricMaxPooling2D
-from lambda_keras.models.mixers import MIXERS, MixerFactory, of_stage
+from lambda_keras.models.mixers import MixerFactory
 from lambda_keras.models.specs import STAGES, MobileNetSpec, ResNetSpec
 
 # Convolutions of the stems: width relative to c2, kernel size, strides.
@@ -34,7 +32,12 @@ def build_resnet(spec: ResNetSpec, inputs: keras.KerasTensor, **top) -> keras.Mo
     """
     check_choices(("same", "fixed", "symmetric"), padding=spec.padding)
     check_choices(STEMS, stem=spec.stem)
-    mixers = _mixers(spec, inputs)
+    places = [
+        (stage, spec.filters * 2**stage, 2 if stage and 1 in blocks else 1)
+        for stage, blocks in enumerate(spec.mixer_blocks)
+        if blocks
+    ]
+    mixers = MixerFactory(spec, places, inputs) if spec.mixer else None
     x = _stem(inputs, spec)
     for number in range(len(STAGES)):
         for block in range(1, spec.blocks[number] + 1):
@@ -66,20 +69,6 @@ def head(
     # A single input must not be a list: Keras would warn at every call on an array.
     sources = keras.utils.get_source_inputs(inputs)
     return keras.Model(sources[0] if len(sources) == 1 else sources, x, name=name)
-
-
-def _mixers(spec: ResNetSpec, inputs) -> MixerFactory | None:
-    if spec.mixer is None:
-        return None
-    mixer = MIXERS[spec.mixer]
-    arguments = asdict(spec.lambda_layer) if mixer.is_lambda_layer else {}
-    arguments |= {**mixer.arguments, **spec.mixer_arguments}
-    places = [
-        (stage, spec.filters * 2**stage, 2 if stage and 1 in blocks else 1)
-        for stage, blocks in enumerate(spec.mixer_blocks)
-        if blocks
-    ]
-    return MixerFactory(spec, mixer.layer, arguments, places, inputs)
 
 
 def _stem(x, spec):
@@ -118,7 +107,8 @@ def _bottleneck(x, spec: ResNetSpec, number: int, block: int, mixers):
     x = layers.Add(name=f"{name}_add")([residual, x])
     last = block == spec.blocks[number]
     x = layers.Activation(spec.activation, name=STAGES[number] if last else f"{name}_out")(x)
-    if block in spec.double_attention[number]:
+    # Every other block of c3 and c4, but the last.
+    if spec.double_attention and number in (1, 2) and block % 2 and not last:
         x = DoubleAttention(
             momentum=spec.batch_norm_momentum,
             epsilon=spec.batch_norm_epsilon,
@@ -137,7 +127,7 @@ def _shortcut(x, spec, filters, strides, name):
 
 def _mixer_bn(x, spec: ResNetSpec, mixers, number, strides, name):
     own_strides = spec.padding != "symmetric" and spec.mixer_pool_size == 3
-    own_strides |= of_stage(mixers.arguments.get("strided_queries", False), number)
+    own_strides |= mixers.arguments[number].get("strided_queries", False)
     kind = "lambda" if mixers.layer is LambdaLayer else "attention"
     own = {"strides": strides if own_strides else 1, "name": f"{name}_{kind}"}
     x = mixers(x, spec.filters * 2**number, number, **own)

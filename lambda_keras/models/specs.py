@@ -1,12 +1,11 @@
 """The networks as data: one row of `NETWORKS` per network.
 
-Only the standard library is imported, so that `zoo.registry` reads this file without Keras.
+Only the standard library is imported: commands look names up before they load Keras.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar
 
 STAGES = ("c2", "c3", "c4", "c5")
@@ -19,29 +18,6 @@ CLASS_NAMES = {
     FASHION_MNIST: ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
                     "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
 }  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class LambdaSpec:
-    """Hyper-parameters of the lambda layers of a network; the defaults are those of E.1.
-
-    They are arguments of `lambda_keras.layers.LambdaLayer`. Each is one value, or four for the
-    stages c2 to c5.
-    """
-
-    num_heads: int = 4
-    key_dim: int = 16
-    intra_depth: int = 1
-    scope: int | Sequence[int | None] | None = 23
-    multi_query: bool = True
-    use_content: bool = True
-    position_embedding: str | None = "relative"
-    query_normalization: str | None = "batch"
-    key_normalization: str | None = "softmax"
-    value_normalization: str | None = "batch"
-    use_bias: bool = False
-    implementation: str = "auto"
-    strided_queries: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,12 +44,11 @@ class ResNetSpec:
     # For each stage, whether its convolution blocks have it; blocks with the mixer never do (E.1).
     squeeze_excitation: tuple[bool, bool, bool, bool] = (False, False, False, False)
     squeeze_ratio: float = 0.25  # squeezed channels per channel of the block
-    # For each stage, 1-based numbers of the blocks before double attention (Chen et al., 2018).
-    double_attention: tuple[tuple[int, ...], ...] = ((), (), (), ())
+    double_attention: bool = False
     filters: int = 64
     mixer: str | None = "lambda"  # None for networks that have convolutions only
-    lambda_layer: LambdaSpec = field(default_factory=LambdaSpec)  # for "lambda" and "content"
-    mixer_arguments: Mapping[str, Any] = field(default_factory=dict)  # for the other mixers
+    # By the name of a mixer, arguments of its layer that differ from the defaults.
+    arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     activation: str = "relu"
     padding: str = "same"
     mixer_pool_size: int = 3  # pooling after a mixer with stride 2: 3 in the paper (E.1), 2 in timm
@@ -102,11 +77,12 @@ class MobileNetSpec:
     """
 
     batch_norm_epsilon: ClassVar[float] = 1e-3  # of the authors' implementation
+    mixer: ClassVar[str] = "lambda"
     # 1-based numbers of the blocks with a lambda layer in place of a depthwise convolution (D.3.2).
     lambda_blocks: tuple[int, ...] = ()
     expand_lambda: bool = True
     alpha: float = 1.0
-    lambda_layer: LambdaSpec = field(default_factory=LambdaSpec)
+    arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # as of ResNetSpec
     batch_norm_momentum: float = 0.9
     dropout_rate: float = 0.0
 
@@ -248,14 +224,11 @@ def with_blocks(spec: ResNetSpec, blocks: Sequence[int]) -> ResNetSpec:
     In c4 of LambdaResNets, numbers of blocks of Table 18 have the lambda layers of that table.
     """
     changed = replace(spec, blocks=blocks)  # checked before they are counted
-    mixed, doubled = (
-        [*map(_spread, places, spec.blocks, blocks)]
-        for places in (spec.mixer_blocks, spec.double_attention)
-    )
+    mixed = [*map(_spread, spec.mixer_blocks, spec.blocks, blocks)]
     of_table = {row[2]: c4 for row, c4 in DEPTHS.values()}
     if spec.mixer_blocks[2] == of_table.get(spec.blocks[2]) and blocks[2] in of_table:
         mixed[2] = of_table[blocks[2]]
-    return replace(changed, mixer_blocks=tuple(mixed), double_attention=tuple(doubled))
+    return replace(changed, mixer_blocks=tuple(mixed))
 
 
 def _spread(own: tuple[int, ...], number: int, blocks: int) -> tuple[int, ...]:
@@ -268,36 +241,35 @@ def _spread(own: tuple[int, ...], number: int, blocks: int) -> tuple[int, ...]:
     return tuple(range(own[0], blocks + (own[-1] == number), step))  # the last one, if it was
 
 
-def resnet_rs(depth: int, squeeze_excitation: bool = True) -> ResNetSpec:
-    """A ResNet-RS (Table 14), with squeeze-and-excitation or without."""
-    c2 = c3 = c4 = c5 = squeeze_excitation
+def resnet_rs(depth: int) -> ResNetSpec:
+    """A ResNet-RS (Table 14)."""
     return ResNetSpec(
         DEPTHS[depth][0],
         stem="rs",
         shortcut="pool",
-        squeeze_excitation=(c2, c3, c4, c5),
+        squeeze_excitation=(True, True, True, True),
         mixer=None,
         padding="fixed",
     )
 
 
-def lambda_resnet(depth: int, all_c4: bool = False) -> ResNetSpec:
-    """A LambdaResNet: ResNet-RS with lambda layers in c5 and some or all of c4 (Table 18).
+def lambda_resnet(depth: int) -> ResNetSpec:
+    """A LambdaResNet: ResNet-RS with lambda layers in c5 and some of c4 (Table 18).
 
     Squeeze-and-excitation stays in c2 and c3 only: only so do the published sizes fit, although the
     text removes it from the blocks with a lambda layer alone.
     """
     blocks, c4 = DEPTHS[depth]
-    _, _, every_c4, every_c5 = placement(blocks, "CCLL")
+    *_, every_c5 = placement(blocks, "CCCL")
     return replace(
         resnet_rs(depth),
-        mixer_blocks=((), (), every_c4 if all_c4 else c4, every_c5),
+        mixer_blocks=((), (), c4, every_c5),
         mixer="lambda",
         squeeze_excitation=(True, True, False, False),
     )
 
 
-RESNET50 = ResNetSpec(DEPTHS[50][0])
+RESNET50 = ResNetSpec(DEPTHS[50][0], squeeze_ratio=1 / 16)  # ratio of Hu et al. (CVPR 2018)
 # Networks of timm (Apache-2.0), which have published weights; not in the paper. Their position
 # lambdas are convolutions with a bias, or global embeddings for images of 256 pixels. Bottleneck
 # transformers and HaloNets have attention in the same blocks, halos with zeros beyond the map.
@@ -306,17 +278,20 @@ _TIMM_26 = ResNetSpec(
     mixer_blocks=((), (), (2,), (1, 2)),
     stem="tiered",
     padding="symmetric",
-    lambda_layer=LambdaSpec(scope=9, use_bias=True),
+    arguments={"lambda": {"scope": 9, "use_bias": True}},
     mixer_pool_size=2,
 )
 _TIMM_50 = replace(
     _TIMM_26, blocks=(3, 4, 6, 3), mixer_blocks=((), (4,), (2, 4, 6), (2,)), activation="silu"
 )
-_BOTNET = replace(
-    _TIMM_26,
-    mixer="global",
-    mixer_arguments={"num_heads": 4, "key_dim": None, "scale_positions": False},
-)
+
+
+def _with_mixer(spec: ResNetSpec, mixer: str, **arguments: Any) -> ResNetSpec:
+    """A spec with another mixer, which keeps the arguments of the first one."""
+    return replace(spec, mixer=mixer, arguments={**spec.arguments, mixer: arguments})
+
+
+_BOTNET = _with_mixer(_TIMM_26, "global", num_heads=4, key_dim=None, scale_positions=False)
 _HALO = {
     "num_heads": 8,
     "key_dim": None,
@@ -326,20 +301,21 @@ _HALO = {
     "scale_positions": False,
     "strided_queries": True,
 }
-_HALONET_26 = replace(_TIMM_26, mixer="halo", mixer_arguments=_HALO)
 _HALO_50 = {**_HALO, "num_heads": (8, 4, 8, 8), "halo_size": 3}
-_HALONET_50 = replace(_TIMM_50, mixer="halo", mixer_arguments=_HALO_50)
+_HALONET_26 = _with_mixer(_TIMM_26, "halo", **_HALO)
+_HALONET_50 = _with_mixer(_TIMM_50, "halo", **_HALO_50)
 # Publication and recipe of accuracies.
 TABLE_13, TABLE_17 = ("Table 13", "90 epochs"), ("Table 17", "mobilenet")
 TABLE_14, TABLE_19 = ("Table 14", "350 epochs"), ("Table 19", "350 epochs")
 
 
-# Constructor, spec and table with accuracies of the networks of Tables 14 and 18, by their names.
+# Constructor, spec, arguments and table with accuracies of the networks of Tables 14 and 18, by
+# their names.
 FAMILIES = {
-    "lambda_resnet{}": ("LambdaResNet{}", lambda_resnet, TABLE_19),
-    "lambda_resnet{}_c4": ("LambdaResNet{}C4", partial(lambda_resnet, all_c4=True), TABLE_14),
-    "resnet_rs{}": ("ResNetRS{}", resnet_rs, TABLE_14),
-    "resnet_rs{}_no_se": ("ResNetRS{}NoSE", partial(resnet_rs, squeeze_excitation=False), TABLE_14),
+    "lambda_resnet{}": ("LambdaResNet{}", lambda_resnet, {}, TABLE_19),
+    "lambda_resnet{}_c4": ("LambdaResNet{}", lambda_resnet, {"placement": "CCLL"}, TABLE_14),
+    "resnet_rs{}": ("ResNetRS{}", resnet_rs, {}, TABLE_14),
+    "resnet_rs{}_no_se": ("ResNetRS{}", resnet_rs, {"squeeze_excitation": False}, TABLE_14),
 }
 RESNET_RS_FILES = "https://storage.googleapis.com/tensorflow/keras-applications/resnet_rs"
 
@@ -357,7 +333,7 @@ def _family(
 
     The accuracy is from tensorflow/tpu, whose evaluation crops 32 pixels, the MD5 from tf_keras.
     """
-    constructor, spec, table = FAMILIES[name]
+    constructor, spec, arguments, table = FAMILIES[name]
     files = {
         f"imagenet-i{size}": PublishedWeights(
             f"{RESNET_RS_FILES}/resnet-rs-{depth}-i{size}.h5", accuracy, size, checksum=md5
@@ -365,7 +341,7 @@ def _family(
         for size, accuracy, md5 in weights
     }
     source, recipe = table if top1 else ("", "")
-    published = (image_size, top1, source, recipe, {}, files)
+    published = (image_size, top1, source, recipe, arguments, files)
     name, constructor = name.format(depth), constructor.format(depth)
     return Network(name, constructor, spec(depth), parameters, gflops, *published)
 
@@ -392,7 +368,7 @@ ROWS = (
     # were trained here; `python -m tools.package_weights` wrote the file, its card and this row.
     Network("lambda_resnet14", "LambdaResNet14", ResNetSpec(
         blocks=(1, 1, 1, 1), mixer_blocks=((), (), (1,), (1,)), stem="small", shortcut="pool",
-        filters=16, padding="fixed", lambda_layer=LambdaSpec(scope=7),
+        filters=16, padding="fixed", arguments={"lambda": {"scope": 7}},
     ), 855_544, 0.064, 32, weights={FASHION_MNIST: PublishedWeights(
         "lambda_keras.weights", 94.35, 28, 1.0, "lambda_resnet14_fashion_mnist.safetensors",
         checksum="25e708499763003dd5bbe5abbc1853125e86de561fd0869d6c7619688f79c84d",
@@ -437,14 +413,10 @@ ROWS = (
     _family("resnet_rs{}_no_se", 350, 112_842_440, 107.265, 320),
     _family("resnet_rs{}_no_se", 420, 131_840_712, 127.765, 320),
     Network("resnet50", "ResNet50", RESNET50, 25_557_032, 8.178, 224, 76.9, *TABLE_13),
-    # Table 3's "channel attention" (Hu et al., CVPR 2018).
-    Network("resnet50_se", "ResNet50SE", replace(
-        RESNET50, squeeze_excitation=(True, True, True, True), squeeze_ratio=1 / 16, mixer=None,
-    ), 28_088_024, 8.183, 224, 77.6, "Table 3", "90 epochs"),
-    # Table 3's "linear attention" (Chen et al., 2018): after every other block of c3 and c4.
-    Network("resnet50_double_attention", "ResNet50DoubleAttention", replace(
-        RESNET50, double_attention=((), (1, 3), (1, 3, 5), ()), mixer=None,
-    ), 32_915_496, 13.316, 224, 77.0, "Table 3", "its authors'"),
+    # Table 3's "channel attention", and its "linear attention" (Chen et al., 2018).
+    _resnet50("se", 28_088_024, 8.183, 77.6, "Table 3", "90 epochs", squeeze_excitation=True),
+    _resnet50("double_attention", 32_915_496, 13.316, 77.0, "Table 3", "its authors'",
+              double_attention=True),
     _resnet50("lccc", 25_490_744, 10.192, 77.3, *TABLE_13, placement="LCCC"),
     _resnet50("llcc", 24_992_888, 12.448, 77.2, *TABLE_13, placement="LLCC"),
     _resnet50("lllc", 21_727_448, 12.466, 77.8, *TABLE_13, placement="LLLC"),
@@ -467,7 +439,7 @@ ROWS = (
           "lambda_resnet26t", "LambdaResNet26T", _TIMM_26, 10_958_272, 6.002),
     _timm(PublishedWeights("timm/lambda_resnet26rpt_256.c1_in1k", 78.960, 256, 0.94),
           "lambda_resnet26rpt_256", "LambdaResNet26RPT256",
-          replace(_TIMM_26, lambda_layer=LambdaSpec(scope=None)), 10_988_688, 6.278),
+          replace(_TIMM_26, arguments={"lambda": {"scope": None}}), 10_988_688, 6.278),
     _timm(PublishedWeights("timm/lambda_resnet50ts.a1h_in1k", 81.184, 256, 0.95,
           revision="d1104e080d2725a19db5ec2ec58f589c490d674b",
           checksum="bcb80eaa77910c72c9c0ff9e83f99d550270fc23ab0ccac69d01e35cb269cdf8"),
@@ -483,7 +455,7 @@ ROWS = (
           "resnet50_pytorch", "ResNet50PyTorch",
           replace(RESNET50, padding="symmetric", mixer=None), 25_557_032, 8.178),
     _resnet50("llll_pytorch", 14_995_848, 12.023, 78.208, "d-li14/lambda.pytorch", "130 epochs",
-              placement="LLLL", padding="symmetric", mixer_arguments={"use_bias": True}),
+              placement="LLLL", padding="symmetric", use_bias=True),
     # Keras states no checksum of the weights, nor how images were cropped for their accuracy: 224
     # of 256 pixels is usual.
     Network("mobilenet_v2", "MobileNetV2", MobileNetSpec(),
@@ -492,7 +464,7 @@ ROWS = (
                 "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224.h5", 71.3, 224, 0.875)}),
     # D.3.2.
     Network("lambda_mobilenet_v2", "LambdaMobileNetV2", MobileNetSpec(
-        lambda_blocks=(10, 16), lambda_layer=LambdaSpec(key_dim=32, scope=5),
+        lambda_blocks=(10, 16), arguments={"lambda": {"key_dim": 32, "scope": 5}},
     ), 3_236_824, 0.577, 224, 73.3, *TABLE_17),
 )
 # fmt: on

@@ -10,7 +10,8 @@ from support import networks
 
 from lambda_keras.applications import LambdaResNet26T, feature_extractor, fold_batch_normalization
 from lambda_keras.layers import LambdaLayer
-from zoo.registry import create_model, precision
+from zoo.precision import precision
+from zoo.registry import create_model
 
 TOLERANCE = 1e-5  # of the largest value
 

@@ -104,7 +104,7 @@ SHOWN = {
     "batch_norm_momentum": 0.5,
     "stochastic_depth_rate": 0.5,
     "padding": "symmetric",
-    "stem": "rs",
+    "stem": "tiered",
     "num_heads": 2,
     "key_dim": 8,
     "intra_depth": 2,
@@ -120,6 +120,8 @@ SHOWN = {
     "strided_queries": True,
     "placement": "CLCL",
     "blocks": [1, 2, 1, 1],
+    "squeeze_excitation": (False, True, False, True),
+    "double_attention": True,
     "filters": 8,
     "alpha": 0.5,
     "expand_lambda": False,
@@ -134,42 +136,65 @@ GROUPS = [
 
 @pytest.mark.parametrize(("row", "mixer"), GROUPS)
 def test_every_shown_argument_works_with_every_mixer(row, mixer, monkeypatch):
-    """Each is accepted and arrives in the spec that the network is built by, mixers' own too."""
+    """Each is accepted and arrives in the spec that the network is built by."""
     networks.skip_building(monkeypatch)
     constructor, chosen = getattr(applications, row.constructor), {"mixer": mixer} if mixer else {}
-    plain = constructor(**chosen)
-    for name in build.group_of(row.spec).__annotations__.keys() - {"mixer", "mixer_arguments"}:
+    plain = asdict(constructor(**chosen))
+    of_mixers = arguments.MixerArguments.__annotations__.keys()
+    for name in build.group_of(row.spec).__annotations__.keys() - of_mixers - {"mixer"}:
         spec = constructor(**{name: SHOWN[name]}, **chosen)
-        fields = {**asdict(spec.lambda_layer), **asdict(spec)}
         if name == "placement":
             assert spec.mixer_blocks == specs.placement(spec.blocks, SHOWN[name])
         elif name != "adapt_weights":
-            assert fields[name] == SHOWN[name] != {**asdict(plain.lambda_layer), **asdict(plain)}
-    if mixer:
-        own = dict.fromkeys(MIXERS[mixer].hyper_parameters, (1, 2, 3, 4))
-        spec = constructor(mixer_arguments=own, **chosen)
-        lambda_layer = asdict(spec.lambda_layer)
-        arrived = lambda_layer if MIXERS[mixer].is_lambda_layer else spec.mixer_arguments
-        assert {name: arrived[name] for name in own} == own
-        assert create_model(row.name, **chosen, **own) == spec  # flat, as on command lines
-        with pytest.raises(ValueError, match=f"arguments that mixer='{mixer}' has: .*alpha=1"):
-            constructor(mixer_arguments={"alpha": 1}, **chosen)
+            assert getattr(spec, name) == SHOWN[name] != plain[name]
+    own = group_of_mixer(mixer or row.spec.mixer) & build.group_of(row.spec).__annotations__.keys()
+    for name in own:
+        spec = constructor(**{name: (1, 2, 3, 4)}, **chosen)
+        assert spec.arguments[spec.mixer][name] == (1, 2, 3, 4)
+        assert create_model(row.name, **{name: (1, 2, 3, 4)}, **chosen) == spec
+    for other in (of_mixers & build.group_of(row.spec).__annotations__.keys()) - own:
+        with pytest.raises(ValueError, match=f"that mixer='{mixer}' has: .*{other}=1"):
+            constructor(**{other: 1}, **chosen)
+
+
+def group_of_mixer(mixer: str | None) -> set[str]:
+    return {*MIXERS[mixer].defaults} if mixer else set()
 
 
 def test_another_mixer_has_its_own_arguments(monkeypatch):
-    """The network's own ones are changed one by one; in configurations every network has mixers."""
+    """The network's own ones are changed one by one."""
     networks.skip_building(monkeypatch)
     halonet = specs.NETWORKS["halonet26t"].spec
-    changed = {**halonet.mixer_arguments, "halo_size": 1}
-    assert applications.HaloNet26T(mixer_arguments={"halo_size": 1}).mixer_arguments == changed
-    local = applications.HaloNet26T(mixer="local", mixer_arguments={"num_heads": 4})
-    assert (local.mixer, local.mixer_arguments) == ("local", {"num_heads": 4})
+    changed = {"halo": {**halonet.arguments["halo"], "halo_size": 1}}
+    assert applications.HaloNet26T(halo_size=1).arguments == changed
+    local = applications.HaloNet26T(mixer="local", num_heads=4)
+    assert (local.mixer, local.arguments) == ("local", {"local": {"num_heads": 4}})
     assert applications.HaloNet26T(mixer="lambda") == specs.NETWORKS["lambda_resnet26t"].spec
-    hybrid = create_model("lambda_resnet420", mixer="halo", num_heads=2, block_size=8)
-    assert hybrid.mixer_arguments == {"num_heads": 2, "block_size": 8}
+    hybrid = applications.LambdaResNet420(mixer="halo", num_heads=2, block_size=8)
+    assert hybrid.arguments == {"halo": {"num_heads": 2, "block_size": 8}}
     assert hybrid.mixer_blocks == specs.lambda_resnet(420).mixer_blocks
-    with_bias = create_model("resnet50_llll_pytorch", scope=7).lambda_layer
-    assert (with_bias.scope, with_bias.use_bias) == (7, True)
+    with_bias = create_model("resnet50_llll_pytorch", scope=7).arguments
+    assert with_bias == {"lambda": {"scope": 7, "use_bias": True}}
+
+
+@pytest.mark.parametrize(
+    ("row", "constructor", "arguments"),
+    [
+        ("lambda_resnet50_c4", "LambdaResNet50", {"placement": "CCLL"}),
+        ("resnet_rs50_no_se", "ResNetRS50", {"squeeze_excitation": False}),
+        ("resnet50_se", "ResNet50", {"squeeze_excitation": True}),
+        ("resnet50_double_attention", "ResNet50", {"double_attention": True}),
+    ],
+)
+def test_forms_are_arguments_of_their_depth(row, constructor, arguments, monkeypatch):
+    """The changelog tells users of the constructors that were there before."""
+    called = []
+    monkeypatch.setattr(applications, constructor, lambda **given: called.append(given))
+    create_model(row)
+    assert called == [{"name": row, **arguments}]
+    (name, value), *_ = arguments.items()
+    wanted = f"{name}={value!r}".replace("'", '"')
+    assert f"({wanted})" in (ROOT / "CHANGELOG.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -177,9 +202,8 @@ def test_another_mixer_has_its_own_arguments(monkeypatch):
     [
         ("ResNetRS50", {"placement": "CCLL"}, "expected one that the network has ("),
         ("MobileNetV2", {"scope": 5}, "see its help"),
-        ("LambdaResNet50", {"mixer": "global"}, "see its help"),
         ("LambdaResNet50", {"scop": 7}, "scope"),
-        ("ResNet50", {"scope": 7}, "mixer_arguments={'scope': 7}"),
+        ("ResNet50", {"mixer_arguments": {"scope": 7}}, "such as scope=7, stand next to"),
         ("LambdaResNet50", {"poolin": "avg"}, "'pooling'"),
         ("LambdaResNet50", {"dtype": "mixed_bfloat16"}, "set_dtype_policy('mixed_bfloat16')"),
         ("LambdaMobileNetV2", {"dtype": "float16"}, "keras.config.set_dtype_policy("),
@@ -204,21 +228,19 @@ def test_blocks_of_another_depth(monkeypatch):
     networks.skip_building(monkeypatch)
     for family in specs.FAMILIES:
         for depth, (blocks, _) in specs.DEPTHS.items():
-            other = specs.NETWORKS[family.format(depth)].spec
+            other = create_model(family.format(depth))
             for row in (family.format(50), family.format(420)):
                 assert create_model(row, blocks=blocks) == other, (row, depth)
     spec = applications.LambdaResNet50(blocks=(3, 4, 12, 3))
     assert spec.mixer_blocks == ((), (), (3, 6, 9), (1, 2, 3))
     assert create_model("lambda_resnet50", blocks=[3, 4, 12, 3]).mixer_blocks == spec.mixer_blocks
     assert applications.LambdaResNet50(blocks=(1, 1, 2, 1)).mixer_blocks == ((), (), (), (1,))
-    all_c4 = applications.LambdaResNet50C4(blocks=(1, 1, 2, 1))
+    all_c4 = applications.LambdaResNet50(placement="CCLL", blocks=(1, 1, 2, 1))
     assert all_c4.mixer_blocks == ((), (), (1, 2), (1,))
     placed = applications.LambdaResNet50(blocks=(1, 1, 2, 1), placement="LCCL")
     assert placed.mixer_blocks == ((1,), (), (), (1,))
     timm = applications.LambdaResNet50TS(blocks=(2, 8, 9, 5))
     assert timm.mixer_blocks == ((), (4, 8), (2, 4, 6, 8), (2, 4))
-    double = applications.ResNet50DoubleAttention(blocks=(3, 6, 4, 3))
-    assert double.double_attention == ((), (1, 3, 5), (1, 3), ())
     ablation = create_model("resnet50_cccl", blocks=[1, 1, 1, 2])
     assert ablation.mixer_blocks == ((), (), (), (1, 2))
 
@@ -244,18 +266,19 @@ RIGHT = """
 from lambda_keras.applications import LambdaMobileNetV2, LambdaResNet50, ResNet50
 LambdaResNet50(True, None, None, (224, 224, 3), "avg", 10, None, "mine")
 LambdaResNet50(weights="imagenet", classes=7, scope=7, num_heads=(4, 4, 8, 8), dropout_rate=0.2)
-ResNet50(placement="CLLL", mixer="halo", mixer_arguments={"block_size": 8})
+ResNet50(placement="CLLL", mixer="halo", block_size=8, scope=7)
+ResNet50(squeeze_excitation=True, double_attention=True)
 LambdaMobileNetV2(alpha=0.5, expand_lambda=False, key_dim=8).summary()
 """
 WRONG = """
-from lambda_keras.applications import BoTNet26T256, LambdaResNet50, ResNet50, ResNetRS50
+from lambda_keras.applications import LambdaMobileNetV2, LambdaResNet50, ResNet50, ResNetRS50
 from lambda_keras.applications import MobileNetV2
 LambdaResNet50(scop=7)
 LambdaResNet50(classes="ten")
 LambdaResNet50(pooling="mean")
-LambdaResNet50(mixer="global")
-ResNet50(scope=7)
-BoTNet26T256(num_heads=4)
+LambdaResNet50(mixer=7)
+ResNet50(scope="7")
+LambdaMobileNetV2(block_size=8)
 ResNetRS50(placement="CCLL")
 MobileNetV2(scope=5)
 """
@@ -369,7 +392,7 @@ def test_channels_first_raises(monkeypatch):
 
 FRESH = """
 import importlib, pkgutil
-import keras, lambda_keras, numpy as np
+import {packages}, numpy as np
 names = set(keras.saving.get_custom_objects())
 model = keras.saving.load_model('model.keras')
 np.save('outputs.npy', keras.ops.convert_to_numpy(model(np.load('images.npy'))))
@@ -382,13 +405,15 @@ assert names == set(keras.saving.get_custom_objects()), names
 
 @pytest.mark.one_backend
 @pytest.mark.slow
-def test_load_in_a_fresh_process(tmp_path):
-    """The import of the package registers every layer."""
+@pytest.mark.parametrize("packages", ["lambda_keras, keras", "keras, lambda_keras"])
+def test_load_in_a_fresh_process(packages, tmp_path):
+    """The import of the package registers every layer, before Keras is imported and after."""
     model, data = small(), networks.images(2, 13, 16, 3)
     model.save(tmp_path / "model.keras")
     np.save(tmp_path / "images.npy", data)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", FRESH], cwd=tmp_path, env=environment, check=True)
+    script = FRESH.format(packages=packages)
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, check=True)
     outputs = np.load(tmp_path / "outputs.npy")
     np.testing.assert_allclose(outputs, networks.predict(model, data), atol=1e-6)
 
@@ -396,10 +421,10 @@ def test_load_in_a_fresh_process(tmp_path):
 def test_weights_of_attention_for_other_classes_and_channels(tmp_path):
     """Random features are weights, too. One channel sees the sum of the kernels of three."""
     favor = {"num_features": 8, "seed": 3}
-    model = small(mixer="favor", mixer_arguments=favor)
+    model = small(mixer="favor", **favor)
     model.save_weights(tmp_path / "small.weights.h5")
     options = {"weights": tmp_path / "small.weights.h5", "adapt_weights": True, "filters": 4}
-    options |= {"mixer": "favor", "mixer_arguments": {"num_features": 8}}
+    options |= {"mixer": "favor", "num_features": 8}
     adapted = LambdaResNet14(classes=2, input_shape=(16, 16, 1), **options)
     for name in ("query_kernel", "random_features"):
         expected, received = (

@@ -17,6 +17,7 @@ from lambda_keras.applications import (
     LambdaResNet50,
     MobileNetV2,
     ResNet50,
+    ResNetRS50,
     decode_predictions,
     feature_extractor,
     fold_batch_normalization,
@@ -93,13 +94,22 @@ CONSTRUCTORS = [
     (LambdaResNet50, {"implementation": "fourier"}, "a grid of unknown size"),
     (ResNet50, {"mixer": "dilated"}, "favor, relu."),
     (ResNet50, {"mixer": None}, "mixer to be one of lambda, content"),
-    (ResNet50, {"mixer_arguments": [7]}, "mixer_arguments to be a dictionary"),
-    (ResNet50, {"mixer_arguments": {"scope": 8}}, "Received: scope=8"),  # though no layer has it
-    (BoTNet26T256, {"mixer_arguments": {"scope": 7}}, "key_dim, multi_query, output_projection"),
-    (ResNet50, {"mixer": "content", "mixer_arguments": {"scope": 7}}, "Received: scope=7"),
-    (ResNet50, {"mixer": "halo", "mixer_arguments": {"block_size": 0}}, "block_size=0"),
-    (HaloNet26T, {"mixer_arguments": {"block_size": 7}}, "Received: block_size=7, strides=2"),
-    (ResNet50, {"mixer": "favor", "mixer_arguments": {"seed": -1}}, "Received: seed=-1"),
+    (ResNet50, {"scope": 8}, "Received: scope=8"),  # though no layer has it
+    (BoTNet26T256, {"scope": 7}, "key_dim, multi_query, output_projection"),
+    (ResNet50, {"mixer": "content", "scope": 7}, "Received: scope=7"),
+    (ResNet50, {"mixer": "halo", "block_size": 0}, "block_size=0"),
+    (HaloNet26T, {"block_size": 7}, "Received: block_size=7, strides=2"),
+    (ResNet50, {"mixer": "favor", "seed": -1}, "Received: seed=-1"),
+    (ResNet50, {"double_attention": 1}, "True or False. Received: double_attention=1"),
+    *(
+        (ResNet50, {"squeeze_excitation": value}, "True or False, or one of them for each")
+        for value in (1, None, [True] * 3, "1111")
+    ),
+    (
+        ResNetRS50,
+        {"squeeze_excitation": False, "weights": "imagenet"},
+        "with weights='imagenet', which are of these. Received: squeeze_excitation=False",
+    ),
     (LambdaResNet14, {"mixer": "axial", "input_shape": (16, None, 3)}, "offset of a map"),
     (LambdaResNet14, {"mixer": "augmented"}, "for AugmentedConvolution"),
     (BoTNet26T256, {"input_shape": (None, None, 3)}, "known height and width for GlobalAttention"),
@@ -177,6 +187,7 @@ CALLS = [
         for names in ([], ["c2", "C5"], 5, [["c2"]])
     ),
     (lambda: create_model("lambda_resnet14", pooing="avg"), "did you mean 'pooling'"),
+    (lambda: create_model("resnet50", mixer_arguments=[7]), "Received: 'mixer_arguments'"),
 ]
 
 OK = ("--model", "lambda_resnet14", "--weights", "text.pth", "--output", "out.weights.h5")

@@ -26,7 +26,7 @@ CASES = {
     **{
         name: mixer.layer(8, **{**mixer.arguments, "num_heads": 2})
         for name, mixer in MIXERS.items()
-        if not mixer.is_lambda_layer and name != "augmented"
+        if mixer.layer is not layers.LambdaLayer and name != "augmented"
     },
     "augmented": layers.AugmentedConvolution(8, num_heads=2, attention_pool=2),
 }

@@ -74,7 +74,7 @@ def test_networks(padding):
     arguments = {"input_shape": (32, 32, 3), "classes": 5, "padding": padding}
     pooled = LambdaResNet14(**arguments)
     in_c5, strided = (
-        LambdaResNet14(mixer_arguments={"strided_queries": value}, **arguments)
+        LambdaResNet14(strided_queries=value, **arguments)
         for value in ([False, False, False, True], True)
     )
     shapes = [[variable.shape for variable in model.weights] for model in (pooled, strided, in_c5)]

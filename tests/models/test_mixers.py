@@ -6,17 +6,17 @@ import pytest
 from support import backends, networks
 
 from lambda_keras.applications import LambdaResNet14
+from lambda_keras.layers import LambdaLayer
 from lambda_keras.models.mixers import MIXERS, of_stage
-from lambda_keras.models.specs import LambdaSpec
 from zoo.registry import create_model
 
-ATTENTION = [name for name, mixer in MIXERS.items() if not mixer.is_lambda_layer]
+ATTENTION = [name for name, mixer in MIXERS.items() if mixer.layer is not LambdaLayer]
 
 
 @pytest.mark.one_backend
 def test_arguments_that_are_not_the_defaults_of_layers():
     assert {name: kind.arguments for name, kind in MIXERS.items() if kind.arguments} == {
-        "content": {"position_embedding": None, "use_bias": False},
+        "content": {"position_embedding": None},
         "halo": {"block_size": 7},
         "augmented": {"attention_pool": (1, 2, 1, 1)},
         "efficient": {"feature_map": "softmax"},
@@ -49,12 +49,12 @@ def test_attention_takes_the_place_of_lambda_layers(mixer, monkeypatch):
     layers = [layer for layer in model.layers if isinstance(layer, kind.layer)]
     assert [layer.name for layer in layers] == ["c4_block1_2_attention", "c5_block1_2_attention"]
     assert networks.lambda_blocks(model) == []
-    assert set(kind.hyper_parameters) | set(kind.arguments) <= layers[0].get_config().keys()
+    assert set(kind.defaults) | set(kind.arguments) <= layers[0].get_config().keys()
     for stage, (layer, filters) in enumerate(zip(layers, (64, 128), strict=True), start=2):
         own = {name: of_stage(value, stage) for name, value in kind.arguments.items()}
         expected = kind.layer(filters, strides=2, **own).get_config()
         received = layer.get_config()
-        for name in (*kind.hyper_parameters, *kind.arguments, "filters", "strides"):
+        for name in (*kind.defaults, *kind.arguments, "filters", "strides"):
             assert received[name] == expected[name], name
         assert received.get("momentum", 0.9) == 0.9  # of the network, not the layer's default
 
@@ -86,12 +86,11 @@ def test_arguments_reach_the_layers():
 
 @backends.slow_elsewhere
 def test_content_is_the_lambda_layer_without_positions():
-    models = [small("content", key_dim=4), small("lambda", key_dim=4, position_embedding=None)]
+    # The scope, which nothing reads without positions, is the default in one and 7 in the other.
+    without = {"position_embedding": None, "scope": 23}
+    models = [small("content", key_dim=4), small("lambda", key_dim=4, **without)]
     assert models[0].get_config() == models[1].get_config()
     assert networks.lambda_blocks(models[0]) == ["c4_block1", "c5_block1"]
-    biased = LambdaSpec(num_heads=2, key_dim=3, use_bias=True)
-    model = networks.tiny_model(mixer="content", lambda_layer=biased)
-    assert model.get_layer("c4_block1_2_lambda").position_bias is None
 
 
 def test_strided_queries_replace_the_pooling():

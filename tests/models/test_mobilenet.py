@@ -27,7 +27,7 @@ def lambda_mobilenet() -> keras.Model:
 def test_parameters_of_table_17(monkeypatch):
     """The other rows have names, whose counts test_registry.py and test_every_network.py hold."""
     networks.skip_drawing(monkeypatch)
-    one_pointwise = MobileNetSpec((10, 16), False, 1.0, LAMBDA_MOBILENET_V2.lambda_layer)
+    one_pointwise = MobileNetSpec((10, 16), False, 1.0, LAMBDA_MOBILENET_V2.arguments)
     golden = networks.GOLDEN["table17_mobilenet_v2_224"]["lambda_10_16_one_pointwise"]
     assert networks.trainable_parameters(build(one_pointwise)) == golden["trainable_params"]
 
@@ -82,7 +82,7 @@ def test_endpoints_lie_at_their_strides(lambda_mobilenet):
 def test_every_trainable_variable_has_a_gradient():
     """Without expansions before lambda layers; test_every_network.py has the network with them."""
     # A tenth of the width: the smallest that has channels for four heads everywhere.
-    spec = MobileNetSpec((10, 16), False, 0.1, LAMBDA_MOBILENET_V2.lambda_layer)
+    spec = MobileNetSpec((10, 16), False, 0.1, LAMBDA_MOBILENET_V2.arguments)
     model = build(spec, (64, 64, 3), classes=5)
     networks.randomize(model)
     cotangent = networks.images(4, 5, seed=1)

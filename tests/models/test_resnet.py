@@ -7,7 +7,7 @@ from keras import ops
 from support import backends, networks
 
 from lambda_keras.models.resnet import build_resnet
-from lambda_keras.models.specs import LambdaSpec, ResNetSpec, lambda_resnet, resnet_rs
+from lambda_keras.models.specs import ResNetSpec, lambda_resnet, resnet_rs
 
 
 def build(spec: ResNetSpec, input_shape, **arguments) -> keras.Model:
@@ -58,7 +58,7 @@ def test_endpoints_lie_at_their_strides(arguments, strides):
 
 @backends.slow_elsewhere
 def test_global_scope_with_known_size():
-    spec = networks.tiny_spec(lambda_layer=LambdaSpec(num_heads=2, key_dim=3, scope=None))
+    spec = networks.tiny_spec(arguments={"lambda": {**networks.TINY, "scope": None}})
     model = build(spec, (16, 24, 3), classes=5)
     assert model.get_layer("c5_block2_2_lambda").position_embeddings.shape == (3, 5, 1, 3)
     assert networks.predict(model, networks.images(2, 16, 24, 3)).shape == (2, 5)
@@ -246,9 +246,7 @@ def test_rates_change_neither_layers_nor_predictions():
 
 
 def test_momentum_and_epsilon_are_everywhere():
-    model = networks.tiny_model(
-        batch_norm_momentum=0.5, double_attention=((), (1,), (), ()), blocks=(1, 1, 1, 0)
-    )
+    model = networks.tiny_model(batch_norm_momentum=0.5, double_attention=True, blocks=(1, 2, 1, 0))
     norms = [
         one for one in model._flatten_layers() if isinstance(one, keras.layers.BatchNormalization)
     ]
@@ -272,8 +270,8 @@ def test_activation_is_everywhere():
 def test_one_table_for_all_lambda_layers():
     """Table 4: counted and saved once."""
     own = networks.tiny_model()
-    lambda_spec = LambdaSpec(num_heads=2, key_dim=3, scope=3, position_embedding="shared")
-    shared = networks.tiny_model(lambda_layer=lambda_spec)
+    arguments = {"lambda": {**networks.TINY, "position_embedding": "shared"}}
+    shared = networks.tiny_model(arguments=arguments)
     table = 3 * 3 * 3
     assert networks.lambda_blocks(shared) == networks.lambda_blocks(own)
     assert (

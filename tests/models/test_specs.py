@@ -1,13 +1,12 @@
 """The networks of the paper as data."""
 
 import dataclasses
-import inspect
 
 import pytest
 from support import networks
 
-from lambda_keras.layers import LambdaLayer
 from lambda_keras.models import specs
+from lambda_keras.models.mixers import MIXERS
 
 pytestmark = pytest.mark.one_backend
 
@@ -30,35 +29,29 @@ def test_table_18_has_all_seven_depths():
 
 
 @pytest.mark.parametrize("depth", list(map(int, FAMILY)))
-@pytest.mark.parametrize("all_c4", [False, True])
-def test_lambda_resnets_of_table_18(depth, all_c4):
-    spec, row = specs.lambda_resnet(depth, all_c4), FAMILY[str(depth)]
+def test_lambda_resnets_of_table_18(depth):
+    spec, row = specs.lambda_resnet(depth), FAMILY[str(depth)]
     assert list(spec.blocks) == row["blocks"]
-    every_c4_block, every_c5_block = (tuple(range(1, number + 1)) for number in spec.blocks[2:])
-    c4 = every_c4_block if all_c4 else tuple(row["lambda_blocks_c4"])
-    assert spec.mixer_blocks == ((), (), c4, every_c5_block)
+    every_c5_block = tuple(range(1, spec.blocks[3] + 1))
+    assert spec.mixer_blocks == ((), (), tuple(row["lambda_blocks_c4"]), every_c5_block)
     assert (spec.stem, spec.shortcut, spec.filters) == ("rs", "pool", 64)
     assert spec.squeeze_excitation == (True, True, False, False)
 
 
-@pytest.mark.parametrize("squeeze_excitation", [False, True])
-def test_resnet_rs_has_no_lambda_layers(squeeze_excitation):
-    spec = specs.resnet_rs(101, squeeze_excitation)
-    assert spec.mixer_blocks == ((), (), (), ())
-    assert spec.squeeze_excitation == (squeeze_excitation,) * 4
+def test_resnet_rs_has_no_lambda_layers():
+    spec, hybrid = specs.resnet_rs(101), specs.lambda_resnet(101)
+    assert (spec.mixer_blocks, spec.mixer) == (((), (), (), ()), None)
+    assert spec.squeeze_excitation == (True,) * 4
     changed = {"mixer_blocks": (), "mixer": None, "squeeze_excitation": ()}
-    hybrid = specs.lambda_resnet(101)
     assert dataclasses.replace(spec, **changed) == dataclasses.replace(hybrid, **changed)
 
 
 def test_lambda_layers_have_the_hyper_parameters_of_the_paper():
     """E.1, and the defaults of LambdaLayer in everything that the text does not name."""
     expected = {"num_heads": 4, "key_dim": 16, "intra_depth": 1, "scope": 23}
-    defaults = inspect.signature(LambdaLayer).parameters
-    for depth in specs.DEPTHS:
-        hyper_parameters = dataclasses.asdict(specs.lambda_resnet(depth).lambda_layer)
-        assert expected.items() <= hyper_parameters.items()
-        assert {name: defaults[name].default for name in hyper_parameters} == hyper_parameters
+    assert expected.items() <= MIXERS["lambda"].defaults.items()
+    assert MIXERS["lambda"].arguments == {}
+    assert {str(specs.lambda_resnet(depth).arguments) for depth in specs.DEPTHS} == {"{}"}
 
 
 def test_specs_cannot_be_changed():
@@ -76,7 +69,7 @@ TIMM = {
     "halonet50ts": ("halo", "silu", ((), (4,), (2, 4, 6), (2,)), (3, 4, 6, 3)),
 }
 HALO = {"key_dim": None, "block_size": 8, "mask_padding": False, "scale_positions": False}
-MIXERS = {
+ATTENTION = {
     "botnet26t_256": {"num_heads": 4, "key_dim": None, "scale_positions": False},
     "halonet26t": {**HALO, "num_heads": 8, "halo_size": 2, "strided_queries": True},
     "halonet50ts": {**HALO, "num_heads": (8, 4, 8, 8), "halo_size": 3, "strided_queries": True},
@@ -89,11 +82,12 @@ def test_networks_of_timm():
     assert rows.pop("resnet50_pytorch").padding == "symmetric"
     assert rows.keys() == TIMM.keys()
     for name, spec in rows.items():
-        first = spec.lambda_layer.scope if spec.mixer == "lambda" else spec.mixer
+        own = spec.arguments["lambda"]
+        first = own["scope"] if spec.mixer == "lambda" else spec.mixer
         assert (first, spec.activation, spec.mixer_blocks, spec.blocks) == TIMM[name]
         assert (spec.mixer_pool_size, spec.stem, spec.padding) == (2, "tiered", "symmetric")
         assert (spec.shortcut, spec.filters, spec.squeeze_excitation) == ("conv", 64, (False,) * 4)
-        assert spec.mixer_arguments == MIXERS.get(name, {})
-        assert spec.lambda_layer.use_bias == (spec.lambda_layer.scope == 9)
+        assert spec.arguments[spec.mixer] == ATTENTION.get(name, own)
+        assert own.get("use_bias", False) == (own["scope"] == 9)
     others = [row.spec for row in specs.ROWS if row.source != "timm" and hasattr(row.spec, "stem")]
     assert {spec.mixer_pool_size for spec in others} == {3}

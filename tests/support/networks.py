@@ -12,7 +12,7 @@ from keras import ops
 from lambda_keras.applications import build
 from lambda_keras.layers import LambdaLayer, SqueezeExcitation
 from lambda_keras.models.resnet import build_resnet
-from lambda_keras.models.specs import LambdaSpec, ResNetSpec
+from lambda_keras.models.specs import ResNetSpec
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text(encoding="utf-8"))
 FORMS = {  # of the families with seven depths: their columns of golden.json
@@ -35,6 +35,9 @@ def images(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype("float32")
 
 
+TINY = {"num_heads": 2, "key_dim": 3, "scope": 3}
+
+
 def tiny_spec(**changes) -> ResNetSpec:
     """Every kind of block in a few thousand weights: lambda layers with and without stride."""
     fields = {
@@ -44,7 +47,7 @@ def tiny_spec(**changes) -> ResNetSpec:
         "shortcut": "pool",
         "squeeze_excitation": (True, True, False, False),
         "filters": 4,
-        "lambda_layer": LambdaSpec(num_heads=2, key_dim=3, scope=3),
+        "arguments": {"lambda": TINY},
     }
     return ResNetSpec(**{**fields, **changes})
 
@@ -136,20 +139,13 @@ def shrunk(spec: ResNetSpec) -> ResNetSpec:
     """A spec with at most two blocks in a stage, of every kind that the stage has."""
     kept = tuple(min(number, 2) for number in spec.blocks)
 
-    def among(stages):
-        """The numbers of blocks that are left; the last one where none is."""
-        return tuple(
-            tuple(number for number in numbers if number <= count) or (count,) * bool(numbers)
-            for numbers, count in zip(stages, kept, strict=True)
-        )
-
-    return replace(
-        spec,
-        blocks=kept,
-        filters=min(spec.filters, 16),
-        mixer_blocks=among(spec.mixer_blocks),
-        double_attention=among(spec.double_attention),
+    # The last one where none is left.
+    mixer_blocks = tuple(
+        tuple(number for number in numbers if number <= count) or (count,) * bool(numbers)
+        for numbers, count in zip(spec.mixer_blocks, kept, strict=True)
     )
+    filters = min(spec.filters, 16)
+    return replace(spec, blocks=kept, filters=filters, mixer_blocks=mixer_blocks)
 
 
 def skip_drawing(monkeypatch) -> None:
@@ -163,7 +159,8 @@ def skip_drawing(monkeypatch) -> None:
 
 def skip_building(monkeypatch) -> None:
     """Makes constructors return their spec in place of the model."""
-    monkeypatch.setattr(build, "build_spec", lambda spec, *_, **__: spec)
+    for kind in build.BUILDERS:
+        monkeypatch.setitem(build.BUILDERS, kind, lambda spec, *_, **__: spec)
 
 
 def layer_errors(model: keras.Model, other: keras.Model, inputs: np.ndarray) -> dict[str, float]:

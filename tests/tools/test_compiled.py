@@ -15,7 +15,7 @@ from tools import compiled
 from tools.kernels import DEVICES
 from zoo.benchmark import models
 from zoo.benchmark.layer import MODES
-from zoo.registry import precision
+from zoo.precision import precision
 
 PLUGINS = {"h100": "jax_plugins.xla_cuda12", "v5e": "libtpu"}
 TPU_PYTHON = ".venv-tpu/bin/python"

@@ -6,7 +6,8 @@ import pytest
 
 from tools import detection_cost as cost
 from zoo.detection.shards import Dataset
-from zoo.registry import create_model, trainable_parameters
+from zoo.registry import create_model
+from zoo.variables import trainable_parameters
 
 SIZE, IDS = 128, 90
 CHANNELS = (24, 32, 96, 320)  # of the maps of MobileNetV2

@@ -368,7 +368,7 @@ def test_overrides_reach_the_network(file, monkeypatch):
     networks.skip_building(monkeypatch)
     config = load(file.stem).model
     spec = dataclasses.asdict(create_network(config, 1000))
-    reached = {**spec["lambda_layer"], **spec}
+    reached = {**spec["arguments"].get(spec.get("mixer"), {}), **spec}
     if letters := config.overrides.get("placement"):
         reached["placement"] = letters
         assert reached["mixer_blocks"] == specs.placement(spec["blocks"], letters)

@@ -62,7 +62,7 @@ def test_other_classes_layers_and_padding_are_refused(file):
     with pytest.raises(ValueError, match=r"predictions/bias: expected \(4,\), received \(3,\)"):
         LambdaResNet14(filters=4, classes=4, weights=path)
     with pytest.raises(ValueError, match="do not fit the model"):
-        LambdaResNet14(filters=4, classes=3, mixer_arguments={"scope": 5}, weights=path)
+        LambdaResNet14(filters=4, classes=3, scope=5, weights=path)
     arrays = load_file(path)
     preparation = " ".join(sorted(files.preparation(model)))
     for other in (f"{preparation} other_pad", ""):  # one more, and none

@@ -32,7 +32,7 @@ SMALL_LAMBDA_PYTORCH = ResNetSpec(
     **BLOCKS,
     mixer_blocks=((1,), (1,), (1, 2), (1,)),
     padding="symmetric",
-    lambda_layer=replace(SMALL_TIMM.lambda_layer, scope=5),
+    arguments={"lambda": {"scope": 5, "use_bias": True}},
 )
 
 
@@ -102,8 +102,7 @@ def test_layouts_of_timm():
 
 
 def test_global_embeddings_of_timm():
-    spec = replace(SMALL_TIMM, lambda_layer=replace(SMALL_TIMM.lambda_layer, scope=None))
-    spec = replace(spec, lambda_layer=replace(spec.lambda_layer, use_bias=False))
+    spec = replace(SMALL_TIMM, arguments={"lambda": {"scope": None}})
     model = small(spec)
     state = checkpoint(model)
     assert state["stages.2.1.self_attn.pos_emb"].shape == (3, 3, 16)
@@ -217,9 +216,7 @@ def test_names_of_a_whole_resnet50(placement):
                 parts += ["downsample.0.weight", *(f"downsample.1.{part}" for part in norm)]
             expected |= {f"layer{stage}.{block}.{part}" for part in parts}
     use_bias = placement == "LLLL"
-    model = ResNet50(
-        placement=placement, padding="symmetric", mixer_arguments={"use_bias": use_bias}
-    )
+    model = ResNet50(placement=placement, padding="symmetric", use_bias=use_bias)
     assert {tensor.key for tensor in expected_tensors(model, TORCHVISION_NAMES)} == expected
 
 
@@ -262,7 +259,7 @@ def without(**changes):
 
 
 def of_lambda(**changes):
-    return without(lambda_layer=replace(SMALL_TIMM.lambda_layer, **changes))
+    return without(arguments={"lambda": {**SMALL_TIMM.arguments["lambda"], **changes}})
 
 
 @pytest.mark.parametrize(
@@ -276,7 +273,7 @@ def of_lambda(**changes):
         (of_lambda(use_content=False), "c4_block2_2_lambda"),
         (without(mixer="linear"), "c4_block2_2_attention"),
         (
-            without(mixer="halo", mixer_arguments={"output_projection": True}),
+            without(mixer="halo", arguments={"halo": {"output_projection": True}}),
             "c4_block2_2_attention/output_kernel",
         ),
     ],

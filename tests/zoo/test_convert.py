@@ -92,7 +92,7 @@ def test_card_has_the_arguments_of_the_row(saved, tmp_path, monkeypatch):
     small = create_model("lambda_resnet14", classes=3)
     monkeypatch.setattr(convert, "create_model", lambda *_, **__: small)
     run("resnet50_ccll", saved, tmp_path / "a.weights.h5", "--overrides", "scope=7")
-    call = "ResNet50(placement='CCLL', mixer_arguments={'scope': 7}, weights='a.weights.h5')"
+    call = "ResNet50(placement='CCLL', scope=7, weights='a.weights.h5')"
     assert call in (tmp_path / "a.md").read_text("utf-8")
 
 

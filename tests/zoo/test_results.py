@@ -15,8 +15,9 @@ from lambda_keras.applications import count_flops
 from lambda_keras.applications.build import arguments_of
 from zoo import results
 from zoo.list.__main__ import main
-from zoo.registry import TABLE, create_model, trainable_parameters
+from zoo.registry import TABLE, create_model
 from zoo.results import DEVICES, OF_TIMM, RESULTS, TEST_SETS, Accuracy, Speed, compare
+from zoo.variables import trainable_parameters
 
 IMAGENET, PSEUDO_LABELS = "ImageNet", "ImageNet + pseudo-labels"
 

@@ -24,7 +24,9 @@ from zoo.benchmark.settings import FORWARD, TRAINING, BackendSettings, Dtype, Ea
 from zoo.benchmark.timing import Bench
 from zoo.errors import unknown
 from zoo.fields import BatchSize, checked_by, one_of, typed
-from zoo.registry import create_model, find_model, precision, trainable_parameters
+from zoo.precision import precision
+from zoo.registry import create_model, find_model
+from zoo.variables import trainable_parameters
 
 OF_ONE = ("parameters", "ms", "images_per_second", "ratio", "temporary_bytes")
 COLUMNS = columns(*OF_ONE)

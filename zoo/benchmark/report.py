@@ -22,7 +22,7 @@ from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING, Benchmar
 from zoo.errors import install
 from zoo.files import atomic_write
 from zoo.model_card import table
-from zoo.registry import instruction_sets
+from zoo.precision import instruction_sets
 
 if TYPE_CHECKING:
     from zoo.benchmark.backends import Backend, Step

@@ -10,7 +10,8 @@ from zoo.cli.settings import Settings
 from zoo.errors import needs_extra
 from zoo.fields import OutputFile, TypedValues, named
 from zoo.files import atomic_write, keras_file, naming_full_disks
-from zoo.registry import create_model, find_model, trainable_parameters
+from zoo.registry import constructor_arguments, create_model, find_model
+from zoo.variables import trainable_parameters
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,7 +59,6 @@ def run(config: ConvertConfig) -> None:
                 f"expected an output that is not there yet, or --overwrite true. Received: {path}"
             )
     row = find_model(config.model)
-    from lambda_keras.applications.build import constructor_arguments
     from lambda_keras.models.specs import CLASS_NAMES
     from lambda_keras.weights.files import PYTORCH, find_weights, load_weights
     from lambda_keras.weights.state_dicts import assign_state_dict

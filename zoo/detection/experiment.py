@@ -18,12 +18,13 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from lambda_keras.applications import feature_extractor
 from lambda_keras.models.specs import STAGES
-from zoo import registry
 from zoo.detection import coco, report, shards
 from zoo.detection.config import STRIDE, DetectionConfig
 from zoo.errors import needs_extra, unknown
 from zoo.inference.predictions import check_outputs
-from zoo.registry import create_model, kernels, set_batch_norm
+from zoo.precision import precision as keras_precision
+from zoo.registry import create_model
+from zoo.variables import kernels, set_batch_norm
 
 with needs_extra("detection"):
     import tf_keras
@@ -128,7 +129,7 @@ def build_backbone(
     the dtype policy of tf_keras, and kernels the weight decay.
     """
     config = backbone_config.get()
-    with registry.precision(tf_keras.mixed_precision.global_policy().name):
+    with keras_precision(tf_keras.mixed_precision.global_policy().name):
         network = create_model(
             config.name,
             include_top=False,
@@ -307,7 +308,7 @@ def precision(policy: str) -> Iterator[None]:
     before = tf_keras.mixed_precision.global_policy()
     tf_keras.mixed_precision.set_global_policy(policy)
     try:
-        with registry.precision(policy):
+        with keras_precision(policy):
             yield
     finally:
         tf_keras.mixed_precision.set_global_policy(before)

@@ -9,7 +9,7 @@ from zoo.config.model_options import ClassifierOptions
 from zoo.export.formats import FORMATS, SAVED_MODEL, check_packages
 from zoo.fields import AnyOutputFolder, LocalPath, one_of
 from zoo.inference.photos import find_photos
-from zoo.registry import resolve_precision
+from zoo.precision import resolve_precision
 
 
 class ExportConfig(ClassifierOptions):

@@ -13,10 +13,10 @@ from lambda_keras.applications import (
     preprocess_input,
 )
 from lambda_keras.models.specs import STAGES
+from lambda_keras.weights.fit import CLASSIFIER
 from zoo.data.crops import PNG, decode_center
 from zoo.inference.classifier import Classifier, with_constants
 from zoo.inference.lambda_maps import with_lambda_maps
-from zoo.registry import CLASSIFIER
 
 TOP = 5  # classes that image_bytes returns
 MAX_MEGAPIXELS = 50  # of an encoded image

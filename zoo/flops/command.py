@@ -38,7 +38,8 @@ class FlopsConfig(Settings):
 def run(config: FlopsConfig) -> None:
     """Builds the model and prints its table."""
     from lambda_keras.applications.flops import count_flops_by_stage
-    from zoo.registry import create_model, find_model, trainable_parameters
+    from zoo.registry import create_model, find_model
+    from zoo.variables import trainable_parameters
 
     size = config.image_size or find_model(config.model).image_size
     model = create_model(config.model, **{"input_shape": (size, size, 3), **config.overrides})

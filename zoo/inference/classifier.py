@@ -17,7 +17,7 @@ from zoo.data.crops import resize_center
 from zoo.inference.images import Image, read_pixels, several
 from zoo.inference.predictions import ClassScore, check_outputs
 from zoo.model_card import LABELS, versions
-from zoo.registry import resolve_precision
+from zoo.precision import resolve_precision
 
 BATCH_SIZE = 32
 

@@ -9,10 +9,11 @@ import keras
 
 from lambda_keras.weights import load_weights
 from lambda_keras.weights.files import find_weights, load_any_classes
-from lambda_keras.weights.fit import take_layers
+from lambda_keras.weights.fit import CLASSIFIER, take_layers
 from zoo.config import DistillationConfig, ModelConfig
 from zoo.inference.source.kinds import choose
-from zoo.registry import CLASSIFIER, create_model, set_batch_norm
+from zoo.registry import create_model
+from zoo.variables import set_batch_norm
 
 # Names of layers that begin a block: c4_block2_1, block12_expand.
 BLOCK = re.compile(r"(c\d_)?block\d+(?=_|$)")

@@ -5,10 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from lambda_keras.weights.fit import CLASSIFIER
 from zoo.config import OptimizerConfig
-from zoo.registry import CLASSIFIER, kernels
 from zoo.train.loop import Lamb, Recipe
 from zoo.train.network import BLOCK
+from zoo.variables import kernels
 
 REFERENCE_BATCH = 256  # batch size that `optimizer.learning_rate` is for
 

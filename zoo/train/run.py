@@ -13,7 +13,8 @@ from zoo import run_folder
 from zoo.config import RunConfig
 from zoo.devices import Devices, find_devices
 from zoo.files import remove, write_json
-from zoo.registry import precision, resolve_precision, trainable_parameters
+from zoo.precision import precision, resolve_precision
+from zoo.variables import trainable_parameters
 
 Metrics = dict[str, Any]  # contents of metrics.json
 Stop = Callable[[], bool]  # whether the run was interrupted

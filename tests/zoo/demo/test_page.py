@@ -15,11 +15,10 @@ import pytest
 from gradio.state_holder import SessionState
 from PIL import Image
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from support.networks import randomize, tiny_model
+from support.networks import TINY, randomize, tiny_model
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import Preprocessing
-from lambda_keras.models.specs import LambdaSpec
 from zoo.demo import classification, page
 from zoo.demo.classification import MEAN, Demo
 from zoo.inference.classifier import Classifier
@@ -29,8 +28,8 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def demo(names=("a", "b", "c", "d", "e", "f"), **changes) -> Demo:
-    spec = LambdaSpec(**{"num_heads": 2, "key_dim": 3, "scope": 3, **changes})
-    model = tiny_model((8, 8, 3), len(names), "softmax", lambda_layer=spec)
+    arguments = {"lambda": {**TINY, **changes}}
+    model = tiny_model((8, 8, 3), len(names), "softmax", arguments=arguments)
     randomize(model)
     return Demo(Classifier("tiny", model, Preprocessing(8, 1), names))
 

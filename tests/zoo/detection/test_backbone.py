@@ -14,7 +14,8 @@ from official.vision.configs import common
 
 from zoo.detection import experiment
 from zoo.detection.experiment import Backbone, ZooNetwork, build_backbone
-from zoo.registry import create_model, kernels
+from zoo.registry import create_model
+from zoo.variables import kernels
 
 SIZE, DECAY = 64, 4e-5
 STEM = {"stem": "rs"}  # of the small network at strides 4 to 32

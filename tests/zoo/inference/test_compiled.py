@@ -16,9 +16,7 @@ def compiled(model):
 
 @backends.slow_elsewhere
 def test_batches_of_every_size():
-    model = LambdaResNet14(
-        input_shape=(16, 16, 3), classes=5, filters=8, mixer_arguments={"scope": 7}
-    )
+    model = LambdaResNet14(input_shape=(16, 16, 3), classes=5, filters=8, scope=7)
     networks.randomize(model)
     infer = compiled(model)
     for count in (1, 3):

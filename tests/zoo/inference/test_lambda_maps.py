@@ -6,11 +6,10 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from support.networks import images, randomize, tiny_model
+from support.networks import TINY, images, randomize, tiny_model
 
 from lambda_keras.layers import GlobalAttention, HaloAttention, LambdaLayer, LocalAttention
 from lambda_keras.layers.pooling import average_pool
-from lambda_keras.models.specs import LambdaSpec
 from zoo.inference.lambda_maps import (
     attention_layers,
     attention_maps,
@@ -133,8 +132,8 @@ def test_each_map_follows_its_equation(multi_query):
 
 
 def test_layers_of_a_network_that_share_their_embeddings():
-    spec = LambdaSpec(num_heads=2, key_dim=3, scope=3, position_embedding="shared")
-    model = tiny_model((8, 8, 3), lambda_layer=spec)
+    arguments = {"lambda": {**TINY, "position_embedding": "shared"}}
+    model = tiny_model((8, 8, 3), arguments=arguments)
     randomize(model)
     layers = [layer for layer in model.layers if isinstance(layer, LambdaLayer)]
     assert list(lambda_layers(model)) == [layer.name for layer in layers]

@@ -1,0 +1,42 @@
+"""The dtype policy of Keras."""
+
+from pathlib import Path
+
+import keras
+import pytest
+
+from zoo.precision import precision, resolve_precision
+
+
+@pytest.mark.parametrize(
+    ("policy", "kind", "flags", "chosen"),
+    [
+        ("auto", "CPU", "fpu avx512f avx512_bf16", "mixed_bfloat16"),
+        ("auto", None, "fpu amx_bf16", "mixed_bfloat16"),
+        ("auto", "CPU", "fpu avx512f avx512_vnni", "float32"),
+        ("auto", "GPU", "fpu avx512_bf16", "float32"),
+        ("auto", "TPU", "fpu", "mixed_bfloat16"),
+        ("float32", "TPU", "fpu", "float32"),
+        (None, "TPU", "fpu", None),
+    ],
+)
+def test_automatic_precision(policy, kind, flags, chosen, monkeypatch, capsys):
+    text = f"processor\t: 0\nmodel name\t: A CPU\nflags\t\t: {flags}\nbugs\t\t: avx512_bf16\n"
+    monkeypatch.setattr(Path, "read_text", lambda _: text)
+    assert resolve_precision(policy, kind) == chosen
+    has = flags.split()[-1] if "bf16" in flags and kind != "GPU" else None
+    expected = ", ".join(filter(None, ("auto", kind or "CPU", has)))
+    printed = f"precision: {chosen} ({expected})\n" if policy == "auto" else ""
+    assert capsys.readouterr().out == printed
+
+
+def test_automatic_precision_on_jax_is_float32(monkeypatch):
+    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+    monkeypatch.setattr(Path, "read_text", lambda _: "flags : avx512_bf16")
+    assert resolve_precision("auto", "CPU") == "float32"
+
+
+def test_dtype_policy_is_restored():
+    with precision("mixed_bfloat16"):
+        assert keras.config.dtype_policy().name == "mixed_bfloat16"
+    assert keras.config.dtype_policy().name == "float32"
