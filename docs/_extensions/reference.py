@@ -15,7 +15,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from lambda_keras import applications
-from lambda_keras.applications.build import group_of
+from lambda_keras.applications.build import GROUPS
 from lambda_keras.models.specs import ROWS
 
 MODULES = ("lambda_keras.layers", "lambda_keras.applications", "lambda_keras.weights", "zoo.api")
@@ -70,11 +70,11 @@ def public(module_name: str) -> Iterator[tuple[str, object]]:
 
 def described_at(kind: str, name: str) -> str | None:
     """Returns the first network that has the arguments of another one, which it describes."""
-    groups = {row.constructor: group_of(row.spec) for row in ROWS}
     own = name.rpartition(".")[2]
-    if kind != "function" or own not in groups:
+    if kind != "function" or own not in GROUPS:
         return None
-    first = next(one for one, group in groups.items() if group is groups[own])
+    constructors = dict.fromkeys(row.constructor for row in ROWS)
+    first = next(one for one in constructors if GROUPS[one] is GROUPS[own])
     return first if first != own else None
 
 

@@ -1,7 +1,8 @@
 """Arguments of the networks in addition to those of keras.applications, and their documentation."""
 
 import os
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterable, Sequence
 from typing import Literal, TypedDict
 
 from lambda_keras.models.mixers import LambdaArguments, MixerArguments
@@ -97,13 +98,20 @@ RESNET = """\
     double_attention: Whether double attention (Chen et al., 2018) follows every other block of c3
         and c4. Defaults to `False`.
 """
-LAMBDA = """\
-    num_heads, key_dim, intra_depth, scope, multi_query, use_content, position_embedding,
-        query_normalization, key_normalization, value_normalization, use_bias, implementation,
-        strided_queries: Hyper-parameters of `lambda_keras.layers.LambdaLayer`; each is one value,
-        or four for the stages c2 to c5. Defaults:
-        DEFAULTS.
-"""
+
+
+def _hyper_parameters(names: Iterable[str], text: str) -> str:
+    """The entry of several arguments, in their order."""
+    entry = f"{', '.join(names)}: Hyper-parameters of {text}"
+    return textwrap.fill(entry, 96, initial_indent="    ", subsequent_indent="        ") + "\n"
+
+
+LAMBDA = _hyper_parameters(
+    LambdaArguments.__annotations__,
+    "`lambda_keras.layers.LambdaLayer`; each is one value, or four for the stages c2 to c5. "
+    "Defaults:",
+)
+LAMBDA += "        DEFAULTS.\n"
 MIXER = """\
     placement: A letter for each of the stages c2, c3, c4 and c5 (Table 13), such as `"CLLL"`: C for
         convolutions, L for the mixer, such as a lambda layer, in all blocks. None for the network's
@@ -113,11 +121,16 @@ MIXER = """\
         position lambdas), `"global"`, `"local"`, `"halo"`, `"axial"`, `"augmented"`, or the linear
         attention `"efficient"`, `"linear"`, `"favor"` or `"relu"` (`lambda_keras.models.mixers`).
         `"global"`, `"axial"` and `"augmented"` need an `input_shape` of known height and width.
-    output_projection, scale_positions, mask_padding, block_size, halo_size, value_filters,
-        attention_pool, num_features, seed: Hyper-parameters of the attention layers in
-        `lambda_keras.layers`, next to their `num_heads`, `key_dim`, `multi_query`, `scope` and
-        `strided_queries`. Each mixer accepts its own ones only.
 """
+MIXER += _hyper_parameters(
+    [
+        name
+        for name in MixerArguments.__annotations__
+        if name not in LambdaArguments.__annotations__
+    ],
+    "attention layers in `lambda_keras.layers`, next to their `num_heads`, `key_dim`, "
+    "`multi_query`, `scope` and `strided_queries`. Each mixer accepts its own ones only.",
+)
 SMALL = """\
     filters: Width of the stem and of the bottlenecks of c2; every stage doubles it.
 """

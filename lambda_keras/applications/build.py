@@ -75,7 +75,7 @@ def build(
     `arguments` are of the constructor's group (`lambda_keras.applications.arguments`).
     """
     row = specs.NETWORKS[network]
-    known = group_of(row.spec).__annotations__
+    known = GROUPS[row.constructor].__annotations__
     for argument in arguments.keys() - known.keys():
         near = get_close_matches(argument, [*known, *SHARED])
         hint = ELSEWHERE.get(argument, ", ".join(map(repr, near)) or "see its help")
@@ -83,14 +83,13 @@ def build(
             f"{row.constructor}() got an unexpected keyword argument {argument!r}: expected one "
             f"that the network has ({hint}). {received(**{argument: arguments[argument]})}"
         )
-    changes = dict(arguments)
-    adapt_weights = changes.pop("adapt_weights", False)
-    spec = _changed(row.spec, changes)
-    for changed in changes.keys() & {"blocks", "squeeze_excitation"}:
+    spec = _changed(row.spec, arguments)
+    for changed in arguments.keys() & {"blocks", "squeeze_excitation"}:
         own, given = (getattr(one, changed) for one in (row.spec, spec))
         expected = f"{changed}={own} with weights={weights!r}, which are of these"
         fits = (*given,) == own or not specs.is_published_name(weights)
-        check(fits, expected, **{changed: changes[changed]})
+        check(fits, expected, **{changed: arguments[changed]})
+    adapt_weights = arguments.get("adapt_weights", False)
     classes = specs.class_count(weights) if classes is None else classes
     top = {
         "include_top": include_top,
@@ -126,44 +125,38 @@ def build(
 
 # Arguments of all networks, which stand in the signatures of constructors.
 SHARED = inspect.signature(build).parameters.keys() - {"network", "arguments"}
-
-
-def group_of(spec: Spec) -> Any:
-    """The group of the keyword arguments of a network's constructor."""
-    if isinstance(spec, specs.MobileNetSpec):
-        lambda_blocks = bool(spec.lambda_blocks)
-        return groups.LambdaMobileNetArguments if lambda_blocks else groups.MobileNetArguments
-    if spec.mixer is None:
-        return groups.ResNetArguments
-    return groups.SmallResNetArguments if spec.stem == "small" else groups.MixerResNetArguments
+GROUPS: dict[str, Any] = {}  # of the keyword arguments of constructors, by their names
 
 
 def arguments_of(network: str) -> list[str]:
     """Names of the arguments of a network's constructor."""
-    return [*sorted(SHARED), *group_of(specs.NETWORKS[network].spec).__annotations__]
+    return [*sorted(SHARED), *GROUPS[specs.NETWORKS[network].constructor].__annotations__]
 
 
 def document(names: Iterable[str], module: Mapping[str, Any]) -> None:
     """Adds the arguments of their groups to the docstrings of constructors, as Keras does."""
     for constructor in names:
         row = next(row for row in specs.ROWS if row.constructor == constructor)
+        *_, keywords = inspect.signature(module[constructor]).parameters.values()
+        (group,) = keywords.annotation.__args__
+        GROUPS[constructor] = group
         if text := inspect.getdoc(module[constructor]):  # python -OO removes docstrings.
             values = {**MIXERS["lambda"].defaults, **row.spec.arguments.get("lambda", {})}
             defaults = ", ".join(f"{name}={value!r}" for name, value in values.items())
             defaults = textwrap.fill(defaults, 88, subsequent_indent=" " * 8)
-            more = (groups.TEXTS[group_of(row.spec)] + groups.RESULT).replace("NAME", constructor)
+            more = (groups.TEXTS[group] + groups.RESULT).replace("NAME", constructor)
             module[constructor].__doc__ = text + "\n\n" + more.replace("DEFAULTS", defaults)
 
 
 def _changed(spec: Spec, arguments: Mapping[str, Any]) -> Spec:
     """A spec with arguments of a constructor; another mixer than its own has its own ones."""
-    changes = dict(arguments)
-    letters = changes.pop("placement", None)
-    mixer = changes.get("mixer", spec.mixer)
-    own = {name: changes.pop(name) for name in HYPER_PARAMETERS & changes.keys()}
+    elsewhere = {"adapt_weights", "placement", *HYPER_PARAMETERS}
+    changes = {name: value for name, value in arguments.items() if name not in elsewhere}
     if spec.mixer is not None:
+        mixer: Any = arguments.get("mixer", spec.mixer)
+        own = {name: arguments[name] for name in arguments.keys() & HYPER_PARAMETERS}
         check_mixer(mixer, own)
-        own = {**spec.arguments.get(str(mixer), {}), **own}
+        own = {**spec.arguments.get(mixer, {}), **own}
         changes["arguments"] = {mixer: own} if own else {}
     if isinstance(spec, specs.MobileNetSpec):
         return replace(spec, **changes)
@@ -173,6 +166,7 @@ def _changed(spec: Spec, arguments: Mapping[str, Any]) -> Spec:
         spec = _with_blocks(spec, changes.pop("blocks"))
     spec = replace(spec, **changes)
     check_bools(double_attention=spec.double_attention)
+    letters = arguments.get("placement")
     if letters is None:
         return spec
     return replace(spec, mixer_blocks=specs.placement(spec.blocks, letters))

@@ -118,14 +118,13 @@ class MixerFactory:
     def __init__(
         self, spec: ResNetSpec | MobileNetSpec, places: Sequence[tuple[int, int, int]], inputs
     ):
-        name = str(spec.mixer)
-        mixer = MIXERS[name]
+        mixer = MIXERS[str(spec.mixer)]
         known = mixer.layer.arguments()
         self.layer, self.table = mixer.layer, None
         norms = {"momentum": spec.batch_norm_momentum, "epsilon": spec.batch_norm_epsilon}
         # In other layers, epsilon belongs to no batch normalization.
         arguments = {**(norms if "momentum" in known else {}), **mixer.defaults, **mixer.arguments}
-        arguments |= spec.arguments.get(name, {})
+        arguments |= spec.arguments.get(str(spec.mixer), {})
         for name, value in arguments.items():
             fits = not isinstance(value, (tuple, list)) or len(value) == len(STAGES)
             expected = f"{name} to be one value, or one for each of the stages {STAGES}"

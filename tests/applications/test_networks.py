@@ -37,7 +37,7 @@ every_constructor = pytest.mark.parametrize(
 def test_every_constructor_has_a_row_and_its_arguments():
     assert {*ROWS} == {constructor.__name__ for constructor in CONSTRUCTORS}
     for row in specs.ROWS:
-        assert row.arguments.keys() <= build.group_of(row.spec).__annotations__.keys()
+        assert row.arguments.keys() <= build.GROUPS[row.constructor].__annotations__.keys()
         assert {*build.arguments_of(row.name)} >= {"classes", "weights", "dropout_rate"}
 
 
@@ -45,7 +45,7 @@ def test_every_constructor_has_a_row_and_its_arguments():
 def test_signature_of_keras_applications(constructor, monkeypatch):
     """Names and positions are Keras', and so are the defaults but for weights and classes."""
     row = ROWS[constructor.__name__]
-    *parameters, others = inspect.signature(constructor).parameters.values()
+    *parameters, _ = inspect.signature(constructor).parameters.values()
     of_keras = inspect.signature(keras.applications.ResNet50).parameters
     assert [one.name for one in parameters] == [*of_keras]
     differing = {
@@ -57,7 +57,6 @@ def test_signature_of_keras_applications(constructor, monkeypatch):
     packaged = any(one.is_packaged for one in row.weights.values())
     of_weights = {"classes": None} if packaged else {}
     assert differing == {"weights": None} | named | at_256 | of_weights
-    assert others.annotation.__args__ == (build.group_of(row.spec),)
     with pytest.raises(ValueError, match=r"at least (32|8) pixels, .* Received: .*\(7, 64, 3\)"):
         constructor(input_shape=(7, 64, 3))
     monkeypatch.setitem(constructor.__globals__, "build", lambda network, **_: network)
@@ -71,7 +70,7 @@ def test_help_names_every_argument_and_no_other(constructor):
     text, _, _ = text.partition("Call arguments")
     documented = re.findall(r"(?:^    |, |^        )(\w+)(?=[,:] ?)(?=[^\n]*:|,)", text, re.M)
     names = {*inspect.signature(constructor).parameters} - {"arguments"}
-    names |= build.group_of(row.spec).__annotations__.keys()
+    names |= build.GROUPS[row.constructor].__annotations__.keys()
     assert names - {*documented} == set()
     assert {*re.findall(r"^    (\w+): ", text, re.M)} <= names
     counts = f"{row.parameters:,} parameters, {row.gflops} GFLOPs for an image of {row.image_size}x"
@@ -126,7 +125,7 @@ SHOWN = {
     "alpha": 0.5,
     "expand_lambda": False,
 }
-FIRSTS = {build.group_of(row.spec): ROWS[row.constructor] for row in reversed(specs.ROWS)}
+FIRSTS = {build.GROUPS[row.constructor]: ROWS[row.constructor] for row in reversed(specs.ROWS)}
 GROUPS = [
     pytest.param(row, mixer, id=f"{row.constructor}-{mixer}")
     for group, row in FIRSTS.items()
@@ -140,25 +139,22 @@ def test_every_shown_argument_works_with_every_mixer(row, mixer, monkeypatch):
     networks.skip_building(monkeypatch)
     constructor, chosen = getattr(applications, row.constructor), {"mixer": mixer} if mixer else {}
     plain = asdict(constructor(**chosen))
-    of_mixers = arguments.MixerArguments.__annotations__.keys()
-    for name in build.group_of(row.spec).__annotations__.keys() - of_mixers - {"mixer"}:
+    known = build.GROUPS[row.constructor].__annotations__.keys()
+    of_mixers = known & arguments.MixerArguments.__annotations__.keys()
+    for name in known - of_mixers - {"mixer"}:
         spec = constructor(**{name: SHOWN[name]}, **chosen)
         if name == "placement":
             assert spec.mixer_blocks == specs.placement(spec.blocks, SHOWN[name])
         elif name != "adapt_weights":
             assert getattr(spec, name) == SHOWN[name] != plain[name]
-    own = group_of_mixer(mixer or row.spec.mixer) & build.group_of(row.spec).__annotations__.keys()
+    own = of_mixers & MIXERS[mixer or "lambda"].defaults.keys()
     for name in own:
         spec = constructor(**{name: (1, 2, 3, 4)}, **chosen)
         assert spec.arguments[spec.mixer][name] == (1, 2, 3, 4)
         assert create_model(row.name, **{name: (1, 2, 3, 4)}, **chosen) == spec
-    for other in (of_mixers & build.group_of(row.spec).__annotations__.keys()) - own:
+    for other in of_mixers - own:
         with pytest.raises(ValueError, match=f"that mixer='{mixer}' has: .*{other}=1"):
             constructor(**{other: 1}, **chosen)
-
-
-def group_of_mixer(mixer: str | None) -> set[str]:
-    return {*MIXERS[mixer].defaults} if mixer else set()
 
 
 def test_another_mixer_has_its_own_arguments(monkeypatch):
