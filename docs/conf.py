@@ -42,7 +42,7 @@ extensions = [
 
 # Markdown and notebooks
 myst_enable_extensions = ["attrs_inline", "dollarmath"]
-myst_heading_anchors = 4  # those of GitHub, which links between pages use
+myst_heading_anchors = 4  # GitHub's anchors, which links between pages use
 nb_execution_mode = "off"  # Committed outputs are shown.
 nb_merge_streams = True
 nb_render_markdown_format = "myst"  # Tables are no part of CommonMark.
@@ -54,7 +54,7 @@ nitpick_ignore_regex = [
     ("py:obj", ".*"),  # code in docstrings, most of which is no name of the reference
     ("py:class", r"(?!lambda_keras|zoo\.api).*"),  # types of others in signatures
 ]
-autodoc_member_order = "bysource"  # that of `__all__`
+autodoc_member_order = "bysource"  # the order of `__all__`
 autodoc_inherit_docstrings = False  # Keras' methods are in Keras' reference.
 autodoc_mock_imports = ["official", "pycocotools", "tf_keras"]  # of the extra `detection`
 napoleon_numpy_docstring = False

@@ -33,7 +33,7 @@ class CostConfig(Settings):
     image_size: int = Field(default=1024, ge=STRIDE, le=2**16, multiple_of=STRIDE)
     """Height and width in pixels."""
     categories: int = Field(default=90, ge=1, le=MAX_CATEGORY)
-    """The last id of a category; that of COCO is 90."""
+    """The last id of a category; COCO's is 90."""
     masks: bool | None = None
     """Count Mask R-CNN; false: Faster R-CNN; None: as the shards of --dir, or Mask R-CNN."""
     dir: AnyPath | None = None

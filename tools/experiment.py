@@ -165,7 +165,7 @@ class Config(Settings):
     output: OutputFile | None = None
     """JSON file of the results; None: docs/benchmarks/NAME.json."""
     data_dir: LocalPath | None = None
-    """Folder of data sets; None: ~/tensorflow_datasets. elpv: that of labels.csv."""
+    """Folder of data sets; None: ~/tensorflow_datasets. elpv: the folder of labels.csv."""
     train: bool = True
     """Train what is missing; false: compare what is there."""
     time: bool = False
@@ -379,7 +379,7 @@ def prepare(settings: Mapping[str, Any], seed: int, train: Images, steps: int) -
 def evaluate(model: Any, tests: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, float]:
     """Measures accuracy on all test sets, in percent, and calibration.
 
-    Of two classes, ROC AUC and F1 are those of class 0, in percent.
+    Of two classes, ROC AUC and F1 are of class 0, in percent.
     """
     from scipy.special import log_softmax
     from sklearn.metrics import f1_score, roc_auc_score

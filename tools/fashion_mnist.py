@@ -21,7 +21,7 @@ MAGIC, NAMED = b"\x1f\x8b\x08", 8  # first bytes of a gzip file, and the flag of
 class FashionMnistConfig(Settings):
     """Prepares Fashion-MNIST for TensorFlow Datasets without network.
 
-    Reads the four IDX files of Debian's package dataset-fashion-mnist, or those of the authors.
+    Reads the four IDX files of Debian's package dataset-fashion-mnist, or the authors' files.
     TensorFlow Datasets checks size and SHA-256 of every file. Example:
 
       apt install dataset-fashion-mnist

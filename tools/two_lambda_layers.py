@@ -14,7 +14,7 @@ NAME = "two lambda layers"
 class TwoLambdaLayers(LambdaLayer):
     """Two lambda layers in sequence, with batch normalization and ReLU between them.
 
-    Arguments are those of `LambdaLayer`. The first layer has the strides.
+    Arguments are `LambdaLayer`'s. The first layer has the strides.
     """
 
     def __init__(self, filters: int, **kwargs: Any):

@@ -64,7 +64,7 @@ def schedulable_cores() -> int:
 def cores(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
     """Returns the number of CPU cores that this process can keep busy.
 
-    Of a machine's cores, a container has those of its affinity, for the share of time that the
+    A container may use the cores of its affinity, for the share of time that the
     quotas of its control group and of all groups around it leave (cgroup v2 and v1).
     """
     found: float = schedulable_cores()

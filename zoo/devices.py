@@ -1,4 +1,4 @@
-"""Devices of a run: one, all of this machine, a TPU, or those of several hosts.
+"""Devices of a run: one, all of this machine, a TPU, or all of several hosts.
 
 They are `tf.distribute` strategies on TensorFlow, `keras.distribution.DataParallel` on JAX.
 """
@@ -50,7 +50,7 @@ class Host:
         return [Host(self.index * each + i, count) for i in range(each)]
 
     def number(self, position: Any, batch_size: int) -> Any:
-        """Converts a position among this host's examples to one among those of all hosts."""
+        """Converts a position among this host's examples to one among all hosts' examples."""
         size = self.size(batch_size)
         return position // size * batch_size + self.index * size + position % size
 

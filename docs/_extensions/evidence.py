@@ -82,7 +82,7 @@ class Evidence(SphinxDirective):
 class Benchmark(Evidence):
     """`{benchmark} FILE ...`: rows of docs/benchmarks/FILE.json, and the commands that wrote them.
 
-    Options are those of `python -m tools.table`.
+    Options are the same as of `python -m tools.table`.
     """
 
     option_spec = dict.fromkeys(("columns", "across", "values", "where"), directives.unchanged)
@@ -152,7 +152,7 @@ class Recorded(Evidence):
 
 
 class Implementations(Evidence):
-    """`{implementations}`: those of position lambdas, each with a line of the content."""
+    """`{implementations}`: implementations of position lambdas, each with a line of the content."""
 
     required_arguments = 0
     has_content = True

@@ -71,8 +71,8 @@ def fold_batch_normalization(model: keras.Model, dtype: str | None = None) -> ke
     Args:
         model: A functional model with layers of Keras and of this package, such as any network of
             `lambda_keras.applications`, with or without classifier; it is left as it is.
-        dtype: Name of a Keras dtype policy for the copy, such as `"mixed_bfloat16"`; layers whose
-            outputs are those of the model keep theirs. Defaults to the policies of `model`.
+        dtype: Name of a Keras dtype policy for the copy, such as `"mixed_bfloat16"`; output
+            layers of the model keep theirs. Defaults to the policies of `model`.
 
     Returns:
         A functional `keras.Model` with inputs, outputs and layer names of `model`.

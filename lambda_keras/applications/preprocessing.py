@@ -1,7 +1,7 @@
 """Preprocessing of images for a network, and class names of its predictions.
 
-`imagenet_classes.txt` was made from the synsets and lemmas of timm 1.0.31 (Apache-2.0); its names
-are those of `keras.applications`.
+`imagenet_classes.txt` was made from the synsets and lemmas of timm 1.0.31 (Apache-2.0); the
+names equal those in `keras.applications`.
 """
 
 import math
@@ -103,8 +103,8 @@ class Preprocessing:
         crop_fraction: Float in `(0, 1]`, part of the resized shorter side that is kept.
         interpolation: `"nearest"`, `"bilinear"`, `"bicubic"` or `"lanczos"`, Pillow's filters.
             Defaults to `"bicubic"`.
-        mean: Means of red, green and blue on the scale `[0, 1]`. Defaults to those of ImageNet.
-        std: Their standard deviations. Defaults to those of ImageNet.
+        mean: Means of red, green and blue on the scale `[0, 1]`. Defaults to ImageNet's.
+        std: Their standard deviations. Defaults to ImageNet's.
         resize: `"crop"`; `"pad"` resizes the longer side to `image_size` pixels, and adds black
             borders; `"squash"` resizes both sides to it. Defaults to `"crop"`.
 
@@ -193,13 +193,13 @@ class Preprocessing:
 def preprocessing_of(architecture: str, image_size: int, weights: str = IMAGENET) -> Preprocessing:
     """The preprocessing that the accuracy of a network was published with.
 
-    If there are no published weights, it is that of the paper's networks: the center without a
+    Without published weights, it is the paper's: the center without a
     border of 16 pixels, `image_size / (image_size + 32)`.
 
     Args:
         architecture: Str, name of the network in the zoo.
         image_size: Int, height and width of its images in pixels.
-        weights: Str, published weights by name; those of others are `"imagenet"`, the default.
+        weights: Str, name of published weights. Most networks have `"imagenet"`, the default.
 
     Raises:
         ValueError: If there is no such network, or the size is no positive integer.

@@ -29,7 +29,7 @@ class Layer(keras.layers.Layer):
 
     @classmethod
     def arguments(cls) -> dict[str, Any]:
-        """Arguments and their defaults, without those of `keras.layers.Layer`."""
+        """Arguments and their defaults, without arguments of `keras.layers.Layer`."""
         found: dict[str, Any] = {}
         for base in cls.__mro__[: cls.__mro__.index(keras.layers.Layer)]:
             if "__init__" in vars(base):

@@ -12,7 +12,7 @@ from lambda_keras.layers.arguments import EPSILON, MOMENTUM, check, check_bools,
 class BatchNormalization(keras.layers.BatchNormalization):
     """`keras.layers.BatchNormalization`, faster on TensorFlow and JAX.
 
-    Arguments, weights, values and statistics are those of Keras. Keras computes means, variances
+    Arguments, weights, values and statistics equal Keras'. Keras computes means, variances
     and normalized values one after the other, and TensorFlow differentiates each. Here a training
     step takes one kernel, and one for the gradients. In inference on batches that are known to be
     larger than 1 TensorFlow joins that kernel with the convolution before it. JAX does all that by
@@ -124,7 +124,7 @@ class BatchNormalization(keras.layers.BatchNormalization):
             is_training=training,
         )
         if training:
-            # The kernel's variance is that of the population that a batch is a sample of.
+            # The kernel estimates the variance of the population that a batch is a sample of.
             count = tf.cast(tf.size(x) // channels, "float32")
             variance *= tf.maximum(count - 1, 1) / tf.maximum(count, 1)
         if as_list:

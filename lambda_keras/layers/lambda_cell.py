@@ -25,7 +25,7 @@ class LambdaCell(Layer):
     inference, on sequences `(batch, n, depth)`, and on maps as sequences of their positions in
     raster order. Time and memory of a step do not depend on how many came before: the state has
     sums over all of them for the content lambda, and for position lambdas the values that the
-    scope still reaches, of a map those of `scope // 2` rows and half a row.
+    scope still reaches: in a map, of `scope // 2` rows and half a row.
 
     The cell uses the weights of the layer, which it does not copy. It computes in float32 whatever
     the layer's dtype policy: under `mixed_bfloat16` it equals the layer within that one's rounding.
@@ -45,7 +45,7 @@ class LambdaCell(Layer):
         inputs: Tensor `(batch, depth)`, the inputs at one position.
         states: List of tensors `(batch, size)`, one for each of `state_size`:
             `get_initial_state(batch_size)` before the first position.
-        training: Must not be true: the statistics of a batch are those of all positions.
+        training: Must not be true: the statistics of a batch need all positions.
 
     Returns:
         Tensor `(batch, filters)`, the outputs at this position, and the list of the next states.

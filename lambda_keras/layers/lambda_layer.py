@@ -64,8 +64,8 @@ class LambdaLayer(Layer):
             convolution (E.1), which causal layers cannot have. Defaults to `1`.
         strided_queries: Bool, whether `strides` are taken by the queries (3.4): only the first of
             every `strides` positions of an axis has queries, and nothing is pooled. The context
-            stays the whole grid. In inference, outputs are those of `strides=1` at these positions;
-            batch statistics are those of the queries that are computed. Defaults to `False`.
+            stays the whole grid. In inference, outputs equal `strides=1` at these positions;
+            batch statistics count only the queries that are computed. Defaults to `False`.
         dilation_rate: Int, distance between the positions in the scope (3.4). Defaults to `1`.
         multi_query: Bool; `False` for keys, values and embeddings of each head's own (multi-head,
             Figure 7). Defaults to `True`.
@@ -77,14 +77,14 @@ class LambdaLayer(Layer):
             position lambdas (Table 10). The scope is of relative ones. Defaults to `"relative"`.
         num_relations: Int, number r of relations, for `position_embedding="relation"` only.
             Defaults to `None`.
-        use_bias: Bool, whether all position lambdas have a learned bias of depth k, as those of
+        use_bias: Bool, whether all position lambdas have a learned bias of depth k, as in
             PyTorch implementations. Defaults to `False`.
         use_projection_bias: Bool, whether queries and values have a learned bias, before
             normalizations. `fold_batch_normalization` needs it. Defaults to `False`.
         causal: Bool, whether a query sees only the context positions up to its own, in raster
             order (B.2). What comes later then changes neither outputs nor gradients, as long as it
             is finite: it is multiplied by 0. In training, the statistics of batch normalizations
-            are those of all positions, too. Defaults to `False`.
+            count all positions, too. Defaults to `False`.
         query_normalization: `"batch"`, `"softmax"` (over k), `"batch_softmax"`, one after the
             other, or `None` (Table 12). Defaults to `"batch"`.
         key_normalization: `"softmax"`, `"l2"` or `None`, over the context positions (Table 12).

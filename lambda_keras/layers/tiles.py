@@ -28,7 +28,7 @@ def in_tiles(compute, queries, values, grid, tiles, reach, strides=1):
 def tile(tensor, tiles, reach=None):
     """Cuts a tensor `(b, *grid, ...)` into tiles `(b * tiles, *(tile + 2 reach), ...)`.
 
-    Those of an example are in raster order. `reach` is how many positions on both sides of a tile
+    Tiles of an example are in raster order. `reach` is how many positions on both sides of a tile
     belong to it, too, with zeros beyond the grid. Sizes of the grid may be unknown.
     """
     for axis, size in enumerate(tiles, start=1):

@@ -33,7 +33,7 @@ ENDPOINTS = {3: "c2", 6: "c3", 13: "c4", 17: "c5"}
 
 
 def build_mobilenet(spec: MobileNetSpec, inputs: keras.KerasTensor, **top) -> keras.Model:
-    """Builds the network of a spec on an input tensor; the other arguments are those of `head`.
+    """Builds the network of a spec on an input tensor; `head` has the other arguments.
 
     The last blocks at strides 4, 8, 16 and 32 are `"c2"` to `"c5"`. A model without classifier
     ends with the 1280 channels that the classifier sees.
@@ -59,7 +59,7 @@ def build_mobilenet(spec: MobileNetSpec, inputs: keras.KerasTensor, **top) -> ke
 
 
 def _stage(block: int) -> int:
-    """Number of the stage of a block: that of the next endpoint."""
+    """Number of the stage of a block, which ends at the next endpoint."""
     return bisect_left(list(ENDPOINTS), block)
 
 

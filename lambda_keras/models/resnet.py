@@ -25,7 +25,7 @@ STEMS = {
 
 
 def build_resnet(spec: ResNetSpec, inputs: keras.KerasTensor, **top) -> keras.Model:
-    """Builds the network of a spec on an input tensor; the other arguments are those of `head`.
+    """Builds the network of a spec on an input tensor; `head` has the other arguments.
 
     The last activations of the stages are layers named `"c2"`, `"c3"`, `"c4"` and `"c5"`: features
     at strides 4, 8, 16 and 32 (1, 2, 4 and 8 with the small stem).
@@ -55,7 +55,7 @@ def head(
     classifier_activation=None,
     name: str | None = None,
 ) -> keras.Model:
-    """Adds pooling and classifier to a feature map; the arguments are those of constructors."""
+    """Adds pooling and classifier to a feature map; constructors have the same arguments."""
     if include_top or pooling == "avg":
         x = layers.GlobalAveragePooling2D(name="avg_pool")(x)
     elif pooling == "max":

@@ -131,7 +131,7 @@ class Network:
     image_size: int  # height and width, in pixels, that `top1` was published for
     top1: float | None = None  # published ImageNet top-1 accuracy in percent
     source: str = ""  # of `top1`: a table of the LambdaNetworks paper, or who published the weights
-    recipe: str = ""  # training that `top1` comes from (E.2 for those of the paper)
+    recipe: str = ""  # training that `top1` comes from (E.2 in the paper)
     arguments: Mapping[str, Any] = field(default_factory=dict)  # of the constructor
     weights: Mapping[str, PublishedWeights] = field(default_factory=dict)  # the default ones first
 

@@ -1,7 +1,7 @@
 """Weights by the values of `weights=`: a path, a repository of the Hub, `"imagenet"`.
 
 Both formats, HDF5 and safetensors, hold arrays only, so reading a file from elsewhere runs none of
-its code. Those of PyTorch are pickles, which `python -m zoo.convert` turns into `.weights.h5`.
+its code. PyTorch's files are pickles, which `python -m zoo.convert` turns into `.weights.h5`.
 """
 
 import os

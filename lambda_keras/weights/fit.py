@@ -98,7 +98,7 @@ def assign(
     tensors = list(tensors)
     expected = {tensor.key: tensor.shape for tensor in tensors}
     check_fit(model, source, kind, expected, {key: array.shape for key, array in arrays.items()})
-    # The name of a layer that version 0.1 began with could be that of a layer before it, too.
+    # A layer before the network could have the name that version 0.1 began with.
     prepared = prepared and {re.sub("^rescaling$", "input_rescaling", one) for one in prepared}
     differing = set() if prepared is None else preparation(model) ^ prepared
     if differing:

@@ -1,7 +1,7 @@
 """Weights of other implementations: their names and layouts -> the variables of a model.
 
-A naming scheme is a `StateDictScheme` and a column of `modules.csv`; that of a checkpoint is
-recognized by its keys.
+A naming scheme is a `StateDictScheme` and a column of `modules.csv`; the keys of a
+checkpoint tell which one it has.
 """
 
 import csv
@@ -83,8 +83,8 @@ def assign_state_dict(model: keras.Model, state: Mapping[str, Array], source: st
 def assign_in_order(model: keras.Model, arrays: Mapping[str, Array], source: str) -> None:
     """Assigns arrays to the weights of a model one after the other, or refuses them.
 
-    Keras reads the weights of its MobileNetV2 so, because names in the files differ from those of
-    the layers. A model without classifier takes the rest of weights with one.
+    Keras reads the weights of its MobileNetV2 so, because names in the files differ from the
+    layers'. A model without classifier takes the rest of weights with one.
     """
     variables = [weight for layer in model.layers for weight in layer.weights]
     pairs = list(arrays.items())

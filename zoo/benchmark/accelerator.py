@@ -60,7 +60,7 @@ def run(config: Config) -> None:
 
 
 class AcceleratorBench(Bench):
-    """Measurements that are added to those of earlier calls, until the time is up."""
+    """Measurements that are added to the file of earlier calls, until the time is up."""
 
     def __init__(self, config: Config):
         self.start = self.last = time.monotonic()

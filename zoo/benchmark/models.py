@@ -254,8 +254,8 @@ class Config(BackendSettings):
 
     --models lists NAME[@SIZE[xBATCH]][:ARGUMENT=VALUE]..., separated by commas. NAME is a network
     of the zoo (python -m zoo.list), keras.NAME of keras.applications (keras.EfficientNetB1), or
-    timm.NAME of timm on PyTorch. SIZE of the zoo's networks is that of their published accuracy.
-    Arguments are those of the zoo's constructors, as in
+    timm.NAME of timm on PyTorch. SIZE of the zoo's networks defaults to the one of their
+    published accuracy. Arguments are of the zoo's constructors, as in
     resnet50@224:placement=LLLL:implementation=einsum, and folded=true for the network as
     zoo.predict runs it, for inference only; for networks of timm, compile=true for PyTorch's
     compiler, and channels_last=true for the other memory format.
@@ -273,7 +273,7 @@ class Config(BackendSettings):
     halve: bool = False
     """Halve the batch until it fits in memory, and print seconds per 1024 images (E.2)."""
     dtype: Annotated[tuple[MixedDtype, ...], EachOnce] = ("float32",)
-    """Keras dtype policies of the networks; those of timm run under autocast."""
+    """Keras dtype policies of the networks; timm's run under autocast."""
     modes: Modes = MODES
     """Computations to time."""
 
@@ -293,7 +293,7 @@ def run(config: Config) -> None:
     shown = columns("batch", *OF_ONE, "seconds_per_1024") if config.halve else COLUMNS
     for mode in config.modes:
         fitting: Sequence[Network] | None = networks
-        while fitting:  # all of them again, so that those of a table take turns
+        while fitting:  # all of them again, so that the rows of a table take turns
             measured = fitting
             bench.measure(measured, [mode], shown, partial(compare, measured))
             fitting = halved(measured, mode, bench) if config.halve else None

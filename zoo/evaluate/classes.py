@@ -30,7 +30,7 @@ class Classes(NamedTuple):
 def match_classes(
     classifier: Classifier, label_names: Sequence[str], subset: Sequence[str] | None = None
 ) -> Classes:
-    """Finds the classes of images, or a subset of them, among those of a network, by their names.
+    """Finds the classes of images, or a subset of them, among a network's, by their names.
 
     Images may be of fewer classes than the network knows, and in another order. Names of ImageNet's
     classes in words are taken for their WordNet ids.

@@ -36,7 +36,7 @@ class Evaluation:
     """Predictions on test images, and their metrics.
 
     Where an image has several labels, its true class is the predicted one if that is among them,
-    else the most probable of them; `loss` is that of their total probability.
+    else the most probable of them; `loss` uses their total probability.
     """
 
     labels: np.ndarray  # true class of each image
@@ -110,7 +110,7 @@ def evaluate(
 ) -> Evaluation:
     """Runs a model on every test image; unreadable and unlabeled ones are errors, or do not count.
 
-    Other outputs than those of `classes` are left out before the softmax; None: all count. With
+    Outputs of other classes than `classes` are left out before the softmax; None: all count. With
     `calibrate`, a temperature is fitted to half of the images.
     """
     classes = classes or match_classes(classifier, classifier.class_names)

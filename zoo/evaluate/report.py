@@ -98,7 +98,7 @@ def writing(folder: Path, old: Sequence[str] = ()) -> Iterator[Path]:
 
 
 def print_tables(result: Evaluation, title: str) -> None:
-    """Prints overall metrics, and those of every class, or of the worst ones."""
+    """Prints metrics over all images, and of every class, or of the worst ones."""
     figures = Table("", Column("", justify="right"), show_header=False)
     for key, (name, style) in FIGURES.items():
         if getattr(result, key) is not None:

@@ -69,7 +69,7 @@ def run(config: FlopsConfig) -> None:
 def count_maps(model: "keras.Model", batch: int) -> Counter[tuple[str, str, int]]:
     """Counts the layers of each stage, size of the feature map, and number of elements.
 
-    The elements are those of attention maps, or of embeddings of position lambdas. Embeddings that
+    Elements are of attention maps, or of embeddings of position lambdas. Embeddings that
     layers share count once for each size (Table 4).
     """
     from lambda_keras.applications.flops import calls

@@ -233,7 +233,7 @@ def plot_selection(
     """Draws what thresholds of the score keep, and their precision, into a PNG file.
 
     A curve has thresholds, the fraction of images with such a score or a higher one, and the
-    fraction of these whose prediction is right; its name is that of a line.
+    fraction of these whose prediction is right; its name labels a line.
     """
     figure = new_figure(10, 4.2, title)
     by_threshold, by_kept = figure.subplots(1, 2)

@@ -35,7 +35,7 @@ def draw_maps(
     """Draws maps of signed weights side by side over a pale image, with a frame around a position.
 
     The image is RGB in [0, 255], maps are `(height, width)` by their titles, and row and column
-    are those of the query.
+    tell where the query is.
     """
     figure = new_figure(4.7 * len(maps), 5.6)
     for axis, (head, weights) in zip(

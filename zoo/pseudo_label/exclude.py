@@ -1,4 +1,4 @@
-"""Images that must not be pseudo-labeled, those of the labeled and test sets, and their hashes."""
+"""Images of the labeled and test sets, which must not be pseudo-labeled, and their hashes."""
 
 import hashlib
 from collections.abc import Sequence

@@ -15,7 +15,7 @@ from zoo.run_folder import read_json
 class SelectConfig(Settings):
     r"""Selects the pseudo-labels to train on, as Noisy Student does (arXiv:1911.04252).
 
-    Images with a score below the threshold are left out, and those of the labeled and test sets.
+    Images with a score below the threshold are left out, and images of the labeled and test sets.
     Of each class, the most confident ones are kept; rare classes get copies. The same command
     resumes a job that was killed, with any runner.
 

@@ -102,7 +102,7 @@ class Work:
         return self.scratch / f"{number}.npy"
 
     def filter(self) -> Candidates:
-        """Leaves out images below the threshold, and those of the labeled and test sets."""
+        """Leaves out images below the threshold, and images of the labeled and test sets."""
         config, classes = self.config, len(self.job.class_names)
         path = self.scratch / EXCLUDED
         if not path.exists():

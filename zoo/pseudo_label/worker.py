@@ -19,7 +19,7 @@ from zoo.pseudo_label.inputs import DamagedError, Range
 from zoo.pseudo_label.job import INDEX, Task
 from zoo.pseudo_label.teacher import Teacher, load_teacher
 
-SMALLEST = np.finfo("float32").tiny  # probability whose logarithm stands for that of 0
+SMALLEST = np.finfo("float32").tiny  # probability whose logarithm replaces the logarithm of 0
 
 ImageFile = tuple[bytes, str]  # contents, and name for messages
 # The same with pixels and thumbnail; of an unreadable file, its name and why.
@@ -112,7 +112,7 @@ def _batches(images: Range, task: Task, damaged: list[str]) -> Iterator[list[Ima
 
 
 def _decoded(batches: Iterable[list[ImageFile]], teacher: Teacher) -> Iterator[list[Decoded]]:
-    """Decodes images in threads, those of the next batch while the caller uses this one."""
+    """Decodes images in threads, the next batch while the caller uses this one."""
 
     def decode(content: bytes, name: str) -> Decoded:
         try:

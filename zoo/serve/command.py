@@ -31,7 +31,7 @@ class ServeConfig(Settings):
     export: CliPositionalArg[LocalPath]
     """Folder of the export, of a classifier or a detector, in any format."""
     name: str = Field(default="", pattern=r"^[^/\s]*$")
-    """Name of the model in requests; default: that of the export."""
+    """Name of the model in requests; default: the export's."""
     host: str = Field(default="127.0.0.1", min_length=1)
     """Address to listen on. The default is for this computer alone; 0.0.0.0 lets everyone in who
     can reach it."""

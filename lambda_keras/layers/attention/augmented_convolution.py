@@ -21,16 +21,16 @@ class AugmentedConvolution(MapLayer):
 
         y = \operatorname{concat}(\operatorname{convolution}(x), \operatorname{attention}(x)\, W)
 
-    (Bello et al., 2019, section 3.2): the first `filters - value_filters` channels are those of the
-    convolution, the others those of attention with relative positions, as in `GlobalAttention`. In
-    a ResNet-50 this is the row "relative self-attention (Bello et al., 2019)" of Table 3 of
+    (Bello et al., 2019, section 3.2): the convolution makes the first `filters - value_filters`
+    channels, attention with relative positions, as in `GlobalAttention`, the others. In a
+    ResNet-50 this is the row "relative self-attention (Bello et al., 2019)" of Table 3 of
     LambdaNetworks.
 
     Args:
         filters: Int, depth of the outputs.
         num_heads: Int, number of heads. Defaults to `8`.
-        key_dim: Int, query and key depth of a head. Defaults to that of the paper's ResNets,
-            `max(filters / 5, 20 num_heads) / num_heads`.
+        key_dim: Int, query and key depth of a head. Defaults to the depth in the paper's
+            ResNets, `max(filters / 5, 20 num_heads) / num_heads`.
         value_filters: Int, depth of the outputs of the attention, divisible by `num_heads`.
             Defaults to the multiple of `num_heads` nearest to `filters / 10`, at least one.
         strides: Int, of the convolution, and of the 3-wide average pooling before the attention.

@@ -122,7 +122,7 @@ class AxialAttention(MapLayer):
 
         y_o = \operatorname{BN}(\sum_p A_{op} v_p) + \operatorname{BN}(\sum_p A_{op} r^v_{p-o})
 
-    (Wang et al., 2020, Eq. 3 and 4; the batch normalizations are those of its code). The second
+    (Wang et al., 2020, Eq. 3 and 4; the batch normalizations are in its code). The second
     axis projects the outputs of the first anew. Nothing stands between the axes; the pooling comes
     after both. Queries, keys and values pass a batch normalization, too. There is no scale.
 

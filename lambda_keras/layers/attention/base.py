@@ -194,7 +194,7 @@ class AttentionLayer(MapLayer):
     def attend(self, queries, keys, values, training):
         """Applies attention to maps `(b, height, width, units)`, units of concatenated heads.
 
-        Those of queries are `h k`, of keys `g k`, of values `g v`, of the outputs `h v = filters`.
+        Queries have `h k` units, keys `g k`, values `g v` and the outputs `h v = filters`.
         """
 
     @abstractmethod

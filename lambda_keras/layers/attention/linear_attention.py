@@ -170,7 +170,7 @@ class LinearAttention(AttentionLayer):
 def orthogonal_features(number: int, depth: int, seed: int) -> np.ndarray:
     """Random directions `(number, depth)`, orthogonal in blocks of `depth` (FAVOR+, section 2.4).
 
-    Each direction alone is a draw of a normal distribution: its length is that of such a draw.
+    Each direction alone has a normal distribution, which includes its length.
     """
     rng = np.random.default_rng(seed)
     blocks = []

@@ -32,7 +32,7 @@ class Implementation:
             `(n, m, u, k)` if it is one for any pairs. If not, it takes queries `(b, *grid, h, k)`,
             values `(b, *grid, v, u)`, embeddings `(*scope, u, k)` and strides, of queries that
             are on every so many positions of an axis only. It returns `(b, n, h, v)`.
-        any_pairs: Whether embeddings may be absolute or masked ones, or those of relations.
+        any_pairs: Whether embeddings may be absolute, masked, or of relations.
         own_pairs: Whether masks and relations may be of each example's own.
         causal: Whether nothing of the future gets through, by rounding neither.
         intra_depth: Largest intra-depth u.
@@ -57,7 +57,7 @@ IMPLEMENTATIONS = {
     # Figure 8 has no such form of the intra-depth, and Keras no such convolution of 3 axes.
     "depthwise_conv": Implementation(depthwise_conv, intra_depth=1, axes=2),
     "toeplitz_conv": Implementation(toeplitz_conv, unknown_grid=False),
-    # Rounding of a transform lets the future through, and its matrices are those of one size.
+    # FFT rounding leaks future positions; its matrices fit one grid size.
     "fourier": Implementation(fourier, causal=False, unknown_grid=False),
 }
 
@@ -86,7 +86,7 @@ def relative_outputs(
         queries: Tensor `(b, n, h, k)`.
         values: Tensor `(b, m, v, u)`.
         embeddings: Tensor `(*scope, u, k)`.
-        grid: Sizes of the axes that n is made of; with strides, those of all positions.
+        grid: Sizes of the axes that n is made of; with strides, of all positions.
         context_grid: Sizes of the axes that m is made of. Contexts of another size lie beside the
             queries from the first position on.
         implementation: One of `IMPLEMENTATIONS`.

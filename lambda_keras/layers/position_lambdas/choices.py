@@ -58,7 +58,7 @@ CHOICES = {
         ("query_first", {}),
     ],
     # Compiled by XLA for an H100, not run. Without XLA by reasoning: matrix products, and
-    # convolutions of many channels, run on tensor cores; those of one channel do not.
+    # convolutions of many channels, run on tensor cores; single channels do not.
     "gpu": [
         UNKNOWN_GRID,
         ("query_first", {"positions": _up_to(100)}),

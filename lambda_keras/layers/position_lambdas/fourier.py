@@ -5,8 +5,8 @@ product of two spectra. A transform along one axis of a feature map is a product
 matrix: at these sizes it is less work than any direct form and runs where hardware is fastest,
 the gradients too. The intra-depth costs next to nothing.
 
-A spectrum is a tensor `(2, frequencies, channels)`, real and imaginary parts; that of a real signal
-is symmetric, so half of the frequencies of the last axis are enough.
+A spectrum is a tensor `(2, frequencies, channels)`, real and imaginary parts. A real signal has
+a symmetric one, so half of the frequencies of the last axis are enough.
 """
 
 import math
@@ -44,7 +44,7 @@ def fourier(queries, values, embeddings, strides: int = 1):
 def _correlated(queries, values, embeddings, queried):
     """Position lambdas of the queries on a grid, applied: `(b, n, h, v)`.
 
-    `queried` are, for each axis, the positions of the queries among those of the values: from half
+    `queried` are, for each axis, the positions of the queries among the values: from half
     a scope on, or from 0 if there is nothing around the grid.
     """
     batch, *sizes, v, u = ops.shape(values)

@@ -51,7 +51,7 @@ class Positions(ABC):
     def check_call(self, grids, embeddings, relations, shapes):
         """Refuses grids, shared embeddings and relations of a call that do not fit the layer.
 
-        `shapes` are those of pairs of positions, shared by the batch or of each example's own.
+        `shapes` are of pairs of positions, shared by the batch or of each example's own.
         """
 
     def seen(self, grid, context_grid) -> int:
