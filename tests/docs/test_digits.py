@@ -10,7 +10,7 @@ from support import needs
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
 from zoo.data.crops import resize_center
-from zoo.data.sources.digits import Source
+from zoo.data.sources.digits import Digits
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -19,7 +19,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 def test_it_is_as_good_as_the_page_says():
     onnxruntime = needs.package("onnxruntime")
     session = onnxruntime.InferenceSession(DOCS / "_static" / "digits.onnx")
-    _, (digits, labels) = Source(DataConfig()).arrays()
+    _, (digits, labels) = Digits(DataConfig()).arrays()
     images = np.stack([resize_center(one, Preprocessing(32, 1.0, "bilinear")) for one in digits])
     (probabilities,) = session.run(["probabilities"], {"images": images})
     accuracy = f"{100 * (probabilities.argmax(-1) == labels).mean():.1f} %"

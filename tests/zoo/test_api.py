@@ -14,7 +14,7 @@ from lambda_keras.applications import preprocess_input
 from zoo.api import evaluate, lambda_maps, load_classifier, load_data, train
 from zoo.config import DataConfig, TrainConfig
 from zoo.data.load import load_data as load
-from zoo.data.sources.digits import Source
+from zoo.data.sources.digits import Digits
 from zoo.inference import lambda_maps as maps_of_models
 from zoo.inference.classifier import Classifier
 from zoo.run_folder import load_metrics
@@ -61,7 +61,7 @@ def test_files_arrays_and_commands_get_the_same_answers(classifier, tmp_path, ch
 
 
 def test_many_images_come_in_order(classifier):
-    _, (images, _) = Source(DataConfig()).arrays()
+    _, (images, _) = Digits(DataConfig()).arrays()
     arrays = list(images[:40])  # more than a batch
     expected = [classifier(image, top=1)[0].name for image in arrays]
     for several in (arrays, images[:40]):

@@ -132,7 +132,7 @@ class ModelConfig(Section):
 
 
 class SourceRow(NamedTuple):
-    """A data source, whose code is the module of its name in `zoo.data.sources`."""
+    """A data source, whose class is the row of its name in `zoo.data.sources.kinds`."""
 
     purpose: str  # images that it reads
     # Those that only some sources have, with what messages call them if they are required.

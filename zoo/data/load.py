@@ -1,9 +1,8 @@
 """Training and test images by their settings, and their batches for `model.fit` and `evaluate`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,9 @@ from zoo.config import DataConfig
 from zoo.data.augment import Mix, color_jitter, either, fold_in, rand_augment, random_erasing
 from zoo.data.crops import resize_center
 from zoo.data.errors import naming_errors, no_autograph
-from zoo.data.sources.base import DataSource, IndexedSource, Record, Records
+from zoo.data.sources.base import DataSource, IndexedSource, Noted, Records
+from zoo.data.sources.kinds import SOURCES
+from zoo.data.sources.stored import Record, Stored
 from zoo.devices import ONLY_HOST, Host
 from zoo.errors import printable, some
 
@@ -183,7 +184,7 @@ class ImageData:
     test: EvalImages
     class_names: tuple[str, ...]
     warnings: tuple[str, ...] = ()
-    index: Any = None
+    index: Noted | None = None
 
 
 def load_data(
@@ -192,7 +193,7 @@ def load_data(
     seed: int = 0,
     preprocessing: Preprocessing | None = None,
     index: Path | None = None,
-    trained: Mapping[str, Any] | None = None,
+    trained: Noted | None = None,
 ) -> ImageData:
     """Finds and checks the images, for a model of images of this height and width in pixels.
 
@@ -200,7 +201,7 @@ def load_data(
     `index` is a file with the `ImageData.index` of the same images; None, or missing: records are
     counted. `trained` is for `load_test_images`.
     """
-    source = find_source(config, index, trained)
+    source = SOURCES[config.source](config, index, trained)
     split = source.open(image_size)
     if config.batch_size > split.train.count:
         raise ValueError(
@@ -223,14 +224,14 @@ def load_data(
 
 def held_out_preprocessing(config: DataConfig, image_size: int) -> Preprocessing:
     """Returns the default evaluation preprocessing for images of a size."""
-    return find_source(config).center(image_size)
+    return SOURCES[config.source](config).center(image_size)
 
 
 def load_test_images(
     config: DataConfig,
     image_size: int,
     preprocessing: Preprocessing | None = None,
-    trained: Mapping[str, Any] | None = None,
+    trained: Noted | None = None,
 ) -> ImageData:
     """Loads test images, as `load_data`, where there are none to train on, too.
 
@@ -244,14 +245,14 @@ def load_test_images(
 
 
 def held_out_files(
-    config: DataConfig, image_size: int, limit: int, trained: Mapping[str, Any] | None = None
+    config: DataConfig, image_size: int, limit: int, trained: Noted | None = None
 ) -> tuple[list[bytes], np.ndarray]:
     """Returns the first readable test images, at most `limit`, and the indices of their classes.
 
     Images are the contents of image files (PNG for images in memory).
     """
     test = load_test_images(config, image_size, trained=trained).test
-    source = find_source(config)
+    stored = SOURCES[config.source].stored
 
     @no_autograph
     def readable(record: Record) -> tf.Tensor:
@@ -259,7 +260,7 @@ def held_out_files(
 
     @no_autograph
     def undecoded(record: Record) -> tuple[tf.Tensor, tf.Tensor]:
-        return source.encoded(record), record["label"]
+        return stored.file(record["image"]), record["label"]
 
     records = test.source.testing(1, ONLY_HOST).filter(readable).map(undecoded).take(limit)
     with naming_errors(test.files):
@@ -297,19 +298,21 @@ def class_warnings(
     return lines
 
 
-def find_source(config: DataConfig, *indices: Any) -> DataSource:
-    """Returns the data source that the settings name; see `DataSource` for the indices."""
-    return import_module(f"zoo.data.sources.{config.source}").Source(config, *indices)
-
-
 def readers(
-    config: DataConfig, source: DataSource, preprocessing: Preprocessing
+    config: DataConfig,
+    source: DataSource,
+    preprocessing: Preprocessing,
+    stored: Stored | None = None,
 ) -> tuple[ReadImage, ReadImage]:
-    """Returns the preprocessing of training images and of test images."""
+    """Returns the preprocessing of training images and of test images.
+
+    `stored` is how records hold their images; None: as those of the source.
+    """
     size = preprocessing.image_size
+    read = partial((stored or source.stored).read, skip=config.unreadable == "skip")
 
     def test(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        image, readable = source.read(record)
+        image, readable = read(record)
         return resize_center(image, preprocessing), readable
 
     if not config.augment:
@@ -324,7 +327,7 @@ def readers(
         changes[4] = partial(random_erasing, probability=config.random_erasing)
 
     def train(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        image, readable = source.augmented(record, seed, size)
+        image, readable = source.augmented(partial(read, record), seed, size)
         for number, change in changes.items():
             image = change(image, fold_in(seed, number))
         return image, readable

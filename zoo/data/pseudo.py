@@ -7,17 +7,11 @@ import tensorflow as tf
 
 from zoo.config import DataConfig
 from zoo.data import pseudo_records
-from zoo.data.crops import convert
 from zoo.data.errors import no_autograph
-from zoo.data.load import (
-    ImageData,
-    TrainingImages,
-    find_source,
-    held_out_preprocessing,
-    readers,
-)
+from zoo.data.load import ImageData, TrainingImages, readers
 from zoo.data.record_files import RecordFile, StreamSource
-from zoo.data.sources.base import DataSource, Record
+from zoo.data.sources.kinds import SOURCES
+from zoo.data.sources.stored import AnyFile, Record
 from zoo.devices import Host
 from zoo.errors import printable
 
@@ -83,19 +77,11 @@ def with_pseudo_labels(
         else:
             label = tf.one_hot(found["label"], classes)
         place = tf.strings.join([", number ", tf.strings.as_string(number), " of ", file])
-        return {"image": found["image"], "label": label, "name": found["name"] + place}
-
-    class OfFiles(type(find_source(config))):
-        """The source, with its own augmentation, of records that hold image files."""
-
-        read = DataSource.read
-
-        def encoded(self, record: Record) -> tf.Tensor:
-            return convert(record["image"])
+        return Record(image=found["image"], label=label, name=found["name"] + place)
 
     files = [RecordFile(f"{pseudo.dir}/{one.name}", 0, one.records) for one in selection.files]
-    source = OfFiles(config)  # pyright: ignore[reportAbstractUsage]
-    read_image, _ = readers(config, source, held_out_preprocessing(config, image_size))
+    source = SOURCES[config.source](config)  # whose augmentation they get, too
+    read_image, _ = readers(config, source, source.center(image_size), AnyFile())
     images = TrainingImages(
         StreamSource(files, parse, config.shuffle_buffer), read_image, seed + OWN_SEEDS
     )

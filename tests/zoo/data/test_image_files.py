@@ -8,10 +8,9 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from zoo.config import DataConfig
 from zoo.data.crops import decode
 from zoo.data.image_files import DeepPixelsError, to_jpeg_or_png, to_png
-from zoo.data.sources.image_folder import Source
+from zoo.data.sources.stored import FilePath
 
 NOISE = np.random.default_rng(0).integers(0, 256, (30, 40, 3)).astype("uint8")
 CHANNELS = (1, 2, 3, 4)
@@ -88,8 +87,7 @@ def test_other_files_are_refused(content):
 
 
 def test_image_folder_converts_other_formats_in_a_graph(tmp_path):
-    source = Source(DataConfig(source="image_folder", dir=str(tmp_path)))
-    convert = tf.function(lambda path: source.encoded({"image": path}))
+    convert = tf.function(FilePath().file)
     for suffix, options in {**LOSSLESS, "png": {}, "jpeg": {}}.items():
         content = encoded(Image.fromarray(NOISE), suffix, **options)
         (tmp_path / suffix).write_bytes(content)

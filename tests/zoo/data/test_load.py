@@ -138,8 +138,8 @@ def test_augmentations_have_their_order_and_seeds(monkeypatch):
     config = DataConfig(**settings, color_jitter=0.4, random_erasing=0.25)
     image = tf.zeros((9, 6, 3), tf.float32)
     source = SimpleNamespace(
-        read=lambda record: (image, True),
-        augmented=lambda record, seed, size: (tf.zeros((size, size, 3)), seed),
+        stored=SimpleNamespace(read=lambda record, skip: (image, True)),
+        augmented=lambda read, seed, size: (tf.zeros((size, size, 3)), seed),
     )
     seed = tf.constant([3, 8], tf.int64)
     train, test = load.readers(config, source, Preprocessing(4, 1.0))

@@ -1,1 +1,1 @@
-"""Data sources, one file each: its `Source` is what `zoo.data.load` opens by the file's name."""
+"""Data sources, one file each, and their table."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -13,25 +13,22 @@ import tensorflow as tf
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
 from zoo.data.augment import fold_in, random_shift, random_window
-from zoo.data.crops import (
-    attempt,
-    decode,
-    decode_window,
-    is_deep_png,
-    resize_center,
-    resize_window,
-)
+from zoo.data.crops import decode_window, resize_center, resize_window
 from zoo.data.errors import no_autograph
-from zoo.data.image_files import TO_8_BITS
 from zoo.data.record_files import StreamSource
+from zoo.data.sources.stored import Decoder, File, Record, Stored
 from zoo.devices import Host
 from zoo.run_folder import other_data, read_index
 
-# An undecoded image: `image` (a file's bytes, its path, or pixels), `label` (index of its class)
-# and `name` (for messages).
-Record = dict[str, tf.Tensor]
-Decoder = Callable[[tf.Tensor], tf.Tensor]
-OtherData = Callable[[Any, str], ValueError]  # of a folder and what differs there
+Noted = Mapping[str, Any]  # what a run has counted, by name: JSON
+OtherData = Callable[[str | None, str], ValueError]  # of a folder and what differs there
+
+
+class Read(Protocol):
+    """Decodes the image of a record; returns it, and whether it was readable."""
+
+    def __call__(self, *, decoder: Decoder = ...) -> tuple[tf.Tensor, tf.Tensor]: ...
+
 
 TEST_ORDER_SEED = 0  # shuffles test images, so that the first few are of all classes
 
@@ -69,7 +66,7 @@ class IndexedSource:
             index = tf.random.experimental.index_shuffle(  # pyright: ignore
                 number % epoch_size, order, tf.constant(self.count - 1, tf.int64)
             )
-            return {name: tf.gather(values, index) for name, values in records.items()}, number
+            return tf.nest.map_structure(lambda values: tf.gather(values, index), records), number
 
         positions = tf.data.Dataset.range(first_step * host.size(batch_size), tf.int64.max)
         return positions.map(example, tf.data.AUTOTUNE)
@@ -78,14 +75,15 @@ class IndexedSource:
         """Returns every record once, on each host those of its part of the batches."""
         order = np.random.default_rng(TEST_ORDER_SEED).permutation(self.count)
         own = np.arange(self.count) % batch_size // host.size(batch_size) == host.index
-        return tf.data.Dataset.from_tensor_slices(self._records(order[own]))
+        records: Any = self._records(order[own])  # TensorFlow's stubs do not know typed dicts
+        return tf.data.Dataset.from_tensor_slices(records)
 
-    def _records(self, indices: np.ndarray) -> Any:
-        return {
-            "image": tf.constant(self.images[indices]),
-            "label": tf.constant(self.labels[indices], tf.int64),
-            "name": tf.constant(self.names[indices]),
-        }
+    def _records(self, indices: np.ndarray) -> Record:
+        return Record(
+            image=tf.constant(self.images[indices]),
+            label=tf.constant(self.labels[indices], tf.int64),
+            name=tf.constant(self.names[indices]),
+        )
 
 
 Records = IndexedSource | StreamSource
@@ -101,7 +99,7 @@ class Split(NamedTuple):
     test: Records
     class_names: tuple[str, ...]
     warnings: tuple[str, ...] = ()
-    index: Any = None
+    index: Noted | None = None
 
 
 @dataclass
@@ -114,22 +112,21 @@ class DataSource(ABC):
 
     config: DataConfig
     index: Path | None = None
-    trained: Mapping[str, Any] | None = None
+    trained: Noted | None = None
+    stored: ClassVar[Stored] = File()
     crop: ClassVar[float] = 0.875  # fraction of the shorter side in test images, as for ImageNet
 
     @abstractmethod
     def open(self, image_size: int) -> Split:
         """Finds and checks the images, for a model of images of this height and width."""
 
-    def check_same(self, found: dict[str, Any]) -> dict[str, Any]:
+    def check_same(self, found: Noted) -> Noted:
         """Checks that a resumed run has the data that it began with, wherever they are now."""
         if self.index is not None and self.index.is_file():
             self.compare(found, read_index(self.index, "output_dir"), other_data)
         return found
 
-    def compare(
-        self, found: Mapping[str, Any], before: Mapping[str, Any], error: OtherData
-    ) -> None:
+    def compare(self, found: Noted, before: Noted, error: OtherData) -> None:
         """Raises the error about the folder and its first difference from what a run has noted."""
         for name, value in found.items():
             if value != before.get(name):
@@ -140,29 +137,18 @@ class DataSource(ABC):
         """Returns the default evaluation preprocessing for images of a size."""
         return Preprocessing(size, self.crop, "bilinear", resize=self.config.resize)
 
-    def encoded(self, record: Record) -> tf.Tensor:
-        """Returns the bytes of an image file."""
-        return record["image"]
-
-    def read(self, record: Record, decoder: Decoder = decode) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns a decoded image, and whether the file was readable."""
-        skip, name = self.config.unreadable == "skip", record["name"]
-        # A path is none.
-        name = tf.where(is_deep_png(record["image"]), name + f" (16-bit PNG; {TO_8_BITS})", name)
-        return attempt(lambda: decoder(self.encoded(record)), name, skip)
-
-    def augmented(self, record: Record, seed: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
+    def augmented(self, read: Read, seed: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns an image cropped or shifted, and flipped, at random, and whether it was read."""
         window = partial(random_window, seed=seed)
         if self.config.shift is not None:
-            whole, readable = self.read(record)
+            whole, readable = read()
             whole = resize_center(whole, self.center(size))
             image = random_shift(whole, seed, size, self.config.shift)
         elif self.config.resize == "crop":
-            crop, readable = self.read(record, partial(decode_window, window=window))
+            crop, readable = read(decoder=partial(decode_window, window=window))
             image = tf.image.resize(crop, (size, size))
         else:
-            whole, readable = self.read(record)
+            whole, readable = read()
             image = resize_window(whole, self.config.resize, window, size)
         # The same seed would make flips depend on crops.
         return tf.image.stateless_random_flip_left_right(image, fold_in(seed, 1)), readable

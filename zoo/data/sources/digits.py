@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from zoo.data.augment import random_shift
-from zoo.data.crops import decode
-from zoo.data.sources.base import DataSource, Decoder, IndexedSource, Record, Split
+from zoo.data.sources.base import DataSource, IndexedSource, Read, Split
+from zoo.data.sources.stored import Pixels
 from zoo.errors import needs_extra
 
 TEST_COUNT = 360
@@ -28,9 +28,10 @@ def load_gray_digits() -> tuple[Arrays, Arrays]:
     return (train, train_labels), (test, test_labels)
 
 
-class Source(DataSource):
+class Digits(DataSource):
     """Scikit-learn's digits, shifted at random in training: flips would turn some into others."""
 
+    stored: ClassVar = Pixels()
     crop: ClassVar = 1.0  # there is no border
 
     def open(self, image_size: int) -> Split:
@@ -48,13 +49,7 @@ class Source(DataSource):
         )
         return train, test
 
-    def encoded(self, record: Record) -> tf.Tensor:
-        return tf.io.encode_png(record["image"])
-
-    def read(self, record: Record, decoder: Decoder = decode) -> tuple[tf.Tensor, tf.Tensor]:
-        return record["image"], tf.constant(True)
-
-    def augmented(self, record: Record, seed: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
-        image, readable = self.read(record)
+    def augmented(self, read: Read, seed: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
+        image, readable = read()
         larger = tf.image.resize(image, (size, size))
         return random_shift(larger, seed, size, self.config.shift or 0.125), readable

@@ -7,12 +7,10 @@ import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import tensorflow as tf
 
-from zoo.data.crops import convert
 from zoo.data.image_files import (
     BESIDE,
     HIDDEN,
@@ -25,7 +23,8 @@ from zoo.data.image_files import (
     print_notes,
 )
 from zoo.data.readable import ImageFile, check_readable
-from zoo.data.sources.base import DataSource, IndexedSource, Record, Split
+from zoo.data.sources.base import DataSource, IndexedSource, Split
+from zoo.data.sources.stored import FilePath
 from zoo.errors import needs_extra, printable, some
 from zoo.files import is_litter, why_no_file
 
@@ -43,8 +42,10 @@ TAKEN = "folders taken for classes in spite of their names, as they have no sub-
 Listed = tuple[list[ImageFile], list[ImageFile], tuple[str, ...]]
 
 
-class Source(DataSource):
+class ImageFolder(DataSource):
     """Image files in folders of splits, as `train/CLASS/*`, or in `CLASS/*` to split."""
+
+    stored: ClassVar = FilePath()
 
     def open(self, image_size: int) -> Split:
         train, test, class_names = self.list_files()
@@ -64,9 +65,6 @@ class Source(DataSource):
             "names": names.hexdigest(),
             "contents": contents.hexdigest(),
         }
-
-    def encoded(self, record: Record) -> tf.Tensor:
-        return convert(tf.io.read_file(record["image"]))
 
     def list_files(self) -> Listed:
         """Lists training files, test files and class names (sorted), and reads every file once.

@@ -13,7 +13,8 @@ from zoo.data.errors import in_one_line, naming_errors, no_autograph, reason
 from zoo.data.image_files import TO_8_BITS
 from zoo.data.record_files import RecordFile, StreamSource, file_sizes
 from zoo.data.record_layout import why_compressed
-from zoo.data.sources.base import DataSource, Record, Split
+from zoo.data.sources.base import DataSource, Split
+from zoo.data.sources.stored import Record
 from zoo.devices import ONLY_HOST
 from zoo.errors import needs_extra
 
@@ -24,7 +25,7 @@ SEVERAL = "real_label"  # feature of imagenet2012_real: a sequence of labels, wh
 CROPPED = "imagenet2012_corrupted"  # central crops already
 
 
-class Source(DataSource):
+class Tfds(DataSource):
     """A prepared dataset of TensorFlow Datasets with the features `image` and `label`.
 
     Records of a data set with `SEVERAL` have a vector with 1 for each of their classes as label.
@@ -88,7 +89,7 @@ class Source(DataSource):
             with tf.control_dependencies([tf.debugging.Assert(in_range, [in_one_line(message)])]):
                 if SEVERAL in example:
                     label = tf.minimum(tf.reduce_sum(tf.one_hot(label, classes), 0), 1)
-                return {"image": example["image"], "label": tf.identity(label), "name": name}
+                return Record(image=example["image"], label=tf.identity(label), name=name)
 
         parts = builder.info.splits[split].file_instructions
         files = [RecordFile(str(one.filename), one.skip, one.take) for one in parts]

@@ -13,7 +13,8 @@ from pydantic import BaseModel
 from zoo.data.errors import no_autograph, reason
 from zoo.data.record_files import RecordFile, StreamSource, file_sizes
 from zoo.data.record_layout import why_compressed
-from zoo.data.sources.base import DataSource, Record, Split
+from zoo.data.sources.base import DataSource, Split
+from zoo.data.sources.stored import Record
 from zoo.errors import needs_extra
 from zoo.run_folder import INDEX, other_data, read_json
 
@@ -42,7 +43,7 @@ class Index(BaseModel):
     test: Contents
 
 
-class Source(DataSource):
+class TFRecords(DataSource):
     """Shards `train-*` and `validation-*` of `tf.train.Example`.
 
     All are read once, but for those of an index, which have the same names and sizes.
@@ -130,4 +131,4 @@ def _parse(first_label: int, record: tf.Tensor, number: tf.Tensor, file: tf.Tens
     found = tf.io.parse_single_example(record, keys)
     place = tf.strings.join(["number ", tf.strings.as_string(number), " of ", file])
     name = tf.strings.join([found[NAME], tf.where(found[NAME] == "", "", ", "), place])
-    return {"image": found[IMAGE], "label": found[LABEL] - first_label, "name": name}
+    return Record(image=found[IMAGE], label=found[LABEL] - first_label, name=name)

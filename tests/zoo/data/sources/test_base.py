@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from zoo import config
 from zoo.config import DataConfig
 from zoo.data.augment import fold_in
 from zoo.data.crops import decode
-from zoo.data.sources import base
+from zoo.data.sources import base, kinds
 from zoo.data.sources.base import DataSource, IndexedSource
 from zoo.devices import ONLY_HOST, Host
 from zoo.files import write_json
@@ -61,9 +62,6 @@ class Source(DataSource):
     def open(self, image_size):
         raise NotImplementedError
 
-    def read(self, record, decoder=decode):
-        return decoder(record["image"]), True
-
 
 @pytest.mark.parametrize("resize", ["crop", "pad"])
 def test_windows_and_flips_have_seeds_of_their_own(monkeypatch, resize):
@@ -80,10 +78,18 @@ def test_windows_and_flips_have_seeds_of_their_own(monkeypatch, resize):
     monkeypatch.setattr(base, "random_window", window)
     monkeypatch.setattr(tf.image, "stateless_random_flip_left_right", flip)
     pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), "uint8")
-    record, seed = {"image": tf.io.encode_png(pixels)}, tf.constant([3, 8], tf.int64)
-    image, _ = Source(DataConfig(resize=resize)).augmented(record, seed, 8)
+    encoded, seed = tf.io.encode_png(pixels), tf.constant([3, 8], tf.int64)
+
+    def read(decoder=decode):
+        return decoder(encoded), True
+
+    image, _ = Source(DataConfig(resize=resize)).augmented(read, seed, 8)
     np.testing.assert_allclose(image, pixels[:, ::-1], atol=1e-3)
     assert seeds == {"window": [3, 8], "flip": fold_in(seed, 1).numpy().tolist()}
+
+
+def test_every_source_has_settings():
+    assert kinds.SOURCES.keys() == config.SOURCES.keys()
 
 
 def test_a_resumed_run_compares_what_it_noted(tmp_path):

@@ -7,7 +7,7 @@ from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
 from zoo.data.augment import random_shift
 from zoo.data.load import load_data
-from zoo.data.sources.digits import TEST_COUNT, Source
+from zoo.data.sources.digits import TEST_COUNT, Digits
 
 
 def as_rows(images):
@@ -15,7 +15,7 @@ def as_rows(images):
 
 
 def test_split_is_disjoint_fixed_and_even():
-    (train, train_labels), (test, test_labels) = Source(DataConfig()).arrays()
+    (train, train_labels), (test, test_labels) = Digits(DataConfig()).arrays()
     assert (len(train), len(test), len(train_labels)) == (1437, TEST_COUNT, 1437)
     assert (train.dtype, train.shape[1:], train.max()) == ("uint8", (8, 8, 3), 255)
     assert not as_rows(train) & as_rows(test)
@@ -29,13 +29,12 @@ def test_images_of_training_and_tests():
     data = load_data(DataConfig(), 8, preprocessing=Preprocessing(8, 0.5))
     assert data.class_names == tuple("0123456789")
     images, labels = data.test.sample(1000)
-    _, (expected, expected_labels) = Source(DataConfig()).arrays()
+    _, (expected, expected_labels) = Digits(DataConfig()).arrays()
     known = {image.tobytes(): label for image, label in zip(expected, expected_labels, strict=True)}
     assert as_rows(images.astype("uint8")) == known.keys()  # the whole image, without a crop
     assert [known[image.astype("uint8").tobytes()] for image in images] == labels.tolist()
     seed = tf.constant([3, 5], tf.int64)
-    record = {"image": tf.constant(expected[0])}
-    shifted, readable = Source(DataConfig()).augmented(record, seed, 16)
+    shifted, readable = Digits(DataConfig()).augmented(lambda: (expected[0], True), seed, 16)
     larger = tf.image.resize(expected[0], (16, 16))
     np.testing.assert_array_equal(shifted, random_shift(larger, seed, 16, 0.125))
     assert readable

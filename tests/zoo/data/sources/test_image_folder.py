@@ -9,13 +9,13 @@ import pytest
 import tensorflow as tf
 
 from zoo.config import DataConfig
-from zoo.data.sources.image_folder import Source, name_warnings
+from zoo.data.sources.image_folder import ImageFolder, name_warnings
 from zoo.files import write_json
 
 
 def list_folder(folder, test_fraction, seed, unreadable="refuse", **settings):
     settings |= {"test_fraction": test_fraction, "split_seed": seed, "unreadable": unreadable}
-    return Source(DataConfig(source="image_folder", dir=str(folder), **settings)).list_files()
+    return ImageFolder(DataConfig(source="image_folder", dir=str(folder), **settings)).list_files()
 
 
 @pytest.fixture
@@ -242,7 +242,7 @@ def trained(tree):
     for number, path in enumerate(folder.glob("*/*")):
         path.write_bytes(tf.io.encode_png(np.full((4, 4, 3), number, "uint8")).numpy())
     config = DataConfig(source="image_folder", dir=str(folder), test_fraction=0.5)
-    index = Source(config).open(4).index
+    index = ImageFolder(config).open(4).index
     return folder, config.model_copy(update={"train_split": "validation"}), index
 
 
@@ -266,10 +266,10 @@ def rename_files(folder):
 )
 def test_images_that_a_run_has_held_out_may_be_elsewhere(trained, move):
     folder, config, index = trained
-    names = Source(config).open(4).test.images
+    names = ImageFolder(config).open(4).test.images
     expected = [(folder / path.decode()).read_bytes() for path in names]
     config = config.model_copy(update={"dir": str(move(folder))})
-    found = Source(config, trained=index).open(4).test.images
+    found = ImageFolder(config, trained=index).open(4).test.images
     assert [Path(path.decode()).read_bytes() for path in found] == expected
 
 
@@ -277,7 +277,7 @@ def test_held_out_images_that_nothing_is_compared_with(trained, capsys):
     """As of a published network."""
     _, config, index = trained
     for known in (None, index):
-        Source(config, trained=known).open(4)
+        ImageFolder(config, trained=known).open(4)
         line = capsys.readouterr().err
         assert ("whether the network was trained on them is not known" in line) == (known is None)
 
@@ -306,21 +306,21 @@ def test_other_images_than_a_run_has_held_out_are_refused(trained, change, what,
     config = config.model_copy(update={"dir": path(folder)})
     expected = "expected the images of the training, .*--data.test_split all .*, with other "
     with pytest.raises(ValueError, match=expected + what):
-        Source(config, trained=index).open(4)
+        ImageFolder(config, trained=index).open(4)
     every = config.model_copy(update={"test_split": "all"})
-    assert Source(every, trained=index).open(4).test.count > 14
+    assert ImageFolder(every, trained=index).open(4).test.count > 14
 
 
 def test_images_of_a_run_that_noted_their_number_alone(trained, capsys):
     folder, config, index = trained
     del index["contents"], index["names"]
-    assert Source(config, trained=index).open(4).test.count == 8
+    assert ImageFolder(config, trained=index).open(4).test.count == 8
     assert "held-out ones are those of its training is checked by their number alone" in (
         capsys.readouterr().err
     )
     (folder / "cat/1.png").unlink()
     with pytest.raises(ValueError, match=r"with other training images \(7, not 8\)"):
-        Source(config, trained=index).open(4)
+        ImageFolder(config, trained=index).open(4)
 
 
 def test_class_of_one_image_is_named(tree):
@@ -328,7 +328,7 @@ def test_class_of_one_image_is_named(tree):
     for number in range(1, 8):
         (folder / f"dog/{number}.png").unlink()
     with pytest.raises(ValueError, match=r"two images or more of every class .* one of dog$"):
-        Source(DataConfig(source="image_folder", dir=str(folder))).open(4)
+        ImageFolder(DataConfig(source="image_folder", dir=str(folder))).open(4)
 
 
 def test_data_of_a_resumed_run(tree, tmp_path, monkeypatch):
@@ -338,7 +338,7 @@ def test_data_of_a_resumed_run(tree, tmp_path, monkeypatch):
 
     def start(place, **settings):
         settings |= {"source": "image_folder", "dir": str(place)}
-        return Source(DataConfig(**settings), index).open(4)
+        return ImageFolder(DataConfig(**settings), index).open(4)
 
     write_json(index, start(folder).index)
     moved = shutil.move(folder, tmp_path / "moved [2]")

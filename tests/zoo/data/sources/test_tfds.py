@@ -11,7 +11,7 @@ from support.record_files import jpeg, write_imagenet, write_tfds
 from zoo.config import DataConfig
 from zoo.data.errors import naming_errors
 from zoo.data.load import load_data
-from zoo.data.sources.tfds import Source
+from zoo.data.sources.tfds import Tfds
 from zoo.devices import ONLY_HOST
 from zoo.files import write_json
 from zoo.pseudo_label.inputs import find_ranges
@@ -46,7 +46,7 @@ def test_splits_of_the_paper(imagenet):
     [("imagenet2012", 0.875), ("imagenet2012_real", 0.875), ("imagenet2012_corrupted/x_1", 1.0)],
 )
 def test_images_of_corruptions_are_cropped_already(name, crop):
-    assert Source(DataConfig(source="tfds", name=name)).crop == crop
+    assert Tfds(DataConfig(source="tfds", name=name)).crop == crop
 
 
 def test_resumed_run_with_data_at_another_path(imagenet, tmp_path):
