@@ -451,6 +451,6 @@ def test_pointers_of_git_lfs_are_named_by_commands(tmp_path, run, published):
 
 @pytest.mark.parametrize("name", ["saved_model", "onnx"])
 def test_pointers_of_git_lfs_in_exports(tmp_path, name):
-    (tmp_path / FORMATS[name].FILE).write_bytes(LFS_POINTER)
-    with pytest.raises(ValueError, match=f"{FORMATS[name].FILE} is {PULL}"):
+    (tmp_path / FORMATS[name].file).write_bytes(LFS_POINTER)
+    with pytest.raises(ValueError, match=f"{FORMATS[name].file} is {PULL}"):
         exports.find(tmp_path).load()

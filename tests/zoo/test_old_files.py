@@ -48,7 +48,7 @@ def test_detector_run():
 @pytest.mark.needs("onnxruntime")
 @pytest.mark.parametrize("format_name", ["saved_model", "onnx"])
 def test_export(format_name):
-    runtime = FORMATS[format_name].Runtime(FIXTURES / "exports" / format_name)
+    runtime = FORMATS[format_name].runtime(FIXTURES / "exports" / format_name)
     inputs = images(2, SIZE, SIZE).astype("float32")
     found = runtime.run("serving_default", {"images": inputs})["probabilities"]
     model = load_classifier(FIXTURES / "classifier_run").model

@@ -18,7 +18,9 @@ from zoo.config import DataConfig, TrainConfig
 from zoo.data.load import load_data
 from zoo.demo import classification as page
 from zoo.evaluate.metrics import evaluate
-from zoo.export import graph, saved_model
+from zoo.export import graph
+from zoo.export.base import Options
+from zoo.export.saved_model import SavedModel
 from zoo.inference.source import weights as source_weights
 from zoo.inference.source.run import Run
 from zoo.inference.source.weights import Weights
@@ -133,7 +135,7 @@ def test_all_commands_see_the_same_pixels(photos, loaded, tmp_path, monkeypatch)
     ]
 
     monkeypatch.setattr(graph, "TOP", CLASSES)
-    saved_model.write(classifier, tmp_path / "export")
+    SavedModel().write(classifier, tmp_path / "export", Options())
     signature = tf.saved_model.load(str(tmp_path / "export")).signatures["image_bytes"]
 
     def serve(contents):

@@ -81,7 +81,7 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
     classifier = Classifier(network.model, network.build(), preprocessing, class_names)
     with tempfile.TemporaryDirectory() as folder:
         paths = _paths(classifier, Path(folder), network.name)
-        sizes = {FORMATS[path.name].TITLE: megabytes(path) for path in Path(folder).iterdir()}
+        sizes = {FORMATS[path.name].title: megabytes(path) for path in Path(folder).iterdir()}
         for batch in config.batches:
             shape = (batch, classifier.image_size, classifier.image_size, 3)
             images = np.random.default_rng(1).uniform(0, 255, shape).astype("float32")
@@ -113,6 +113,7 @@ def _paths(classifier: Any, folder: Path, name: str) -> dict[str, Predict]:
     import tensorflow as tf
 
     from lambda_keras.applications import fold_batch_normalization, preprocess_input
+    from zoo.export.base import DEFAULT, Options
     from zoo.export.formats import FORMATS
     from zoo.inference.classifier import predict
 
@@ -128,10 +129,8 @@ def _paths(classifier: Any, folder: Path, name: str) -> dict[str, Predict]:
         BARE: lambda images: bare(tf.constant(images)).numpy(),
     }
     for kind, form in FORMATS.items():
-        progress(f"{name}: writing {form.TITLE}")
-        form.write(classifier, folder / kind)
-        # The number of TensorFlow's threads is set for the whole process.
-        settings = {} if kind == "saved_model" else {"threads": threads()}
-        infer = partial(form.Runtime(folder / kind, **settings).run, "serving_default")
-        paths[form.TITLE] = lambda images, infer=infer: infer({"images": images})["probabilities"]
+        progress(f"{name}: writing {form.title}")
+        form.write(classifier, folder / kind, Options())
+        infer = partial(form.runtime(folder / kind, threads()).run, DEFAULT)
+        paths[form.title] = lambda images, infer=infer: infer({"images": images})["probabilities"]
     return paths

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.config.model_options import PlaceOptions
+from zoo.export.base import DEFAULT, FILES, INTEGERS
 from zoo.export.formats import FORMATS, SAVED_MODEL
 from zoo.fields import AnyOutputFolder
 
@@ -12,8 +13,7 @@ if TYPE_CHECKING:
     from zoo.detection.detector import Detector
     from zoo.export.exporter import Check
 
-SIGNATURES = {"image_bytes": "serving_default", "image_tensor": "images_uint8"}
-OF_FILES = "image_bytes"
+SIGNATURES = {"image_bytes": DEFAULT, "image_tensor": INTEGERS}  # of the Model Garden, renamed
 MAX_DIFFERENCE = 1e-3  # in pixels, or in units of scores
 
 
@@ -46,9 +46,9 @@ def run(config: ExportConfig) -> Path:
         title=detector.title,
         labels=detector.labels(),
         fields={"Task": "detection", **detector_fields(detector), **source.card()},
-        use="\n".join([*lines, "", form.USE.format(name=name)]),
+        use="\n".join([*lines, "", form.use.format(name=name)]),
         format_name=SAVED_MODEL,
-        writers={form.TITLE: partial(write, detector)},
+        writers={form.title: partial(write, detector)},
         checks=checks_of(detector),
         allowed=MAX_DIFFERENCE,
     )
@@ -60,7 +60,7 @@ def write(detector: "Detector", folder: Path) -> None:
     import tensorflow as tf
 
     signatures = dict(detector.module.get_inference_signatures(dict(SIGNATURES)))
-    signatures[OF_FILES] = _of_files(detector)
+    signatures[FILES] = _of_files(detector)
     # Saving the module itself fails: tf_keras would also write the training graph of its model.
     root: Any = tf.Module()
     root.used = [list(signature.graph.variables) for signature in signatures.values()]
@@ -97,7 +97,7 @@ def _of_files(detector: "Detector") -> Any:
     if detector.masks:
         dtypes |= {"masks": tf.uint8, "sizes": tf.int32}
 
-    @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, OF_FILES)], autograph=False)
+    @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, FILES)], autograph=False)
     def of_files(image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
         return map_files(find, image_bytes, dtypes)
 
@@ -124,7 +124,7 @@ def checks_of(detector: "Detector") -> dict[str, "Check"]:
         "scores": expected["detection_scores"],
     }
     return {
-        "serving_default": Check({"inputs": files}, partial(largest_difference, expected)),
-        "images_uint8": Check({"inputs": images}, partial(largest_difference, expected)),
-        OF_FILES: Check({OF_FILES: files}, partial(largest_difference, of_files)),
+        DEFAULT: Check({"inputs": files}, partial(largest_difference, expected)),
+        INTEGERS: Check({"inputs": images}, partial(largest_difference, expected)),
+        FILES: Check({FILES: files}, partial(largest_difference, of_files)),
     }

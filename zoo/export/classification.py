@@ -1,11 +1,13 @@
 """Exports a classifier for serving: `python -m zoo.export --run runs/FOLDER`."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from zoo.config.model_options import ClassifierOptions
+from zoo.export.base import Options
 from zoo.export.formats import FORMATS, SAVED_MODEL, check_packages
 from zoo.fields import AnyOutputFolder, LocalPath, one_of
 from zoo.inference.photos import find_photos
@@ -29,7 +31,7 @@ class ExportConfig(ClassifierOptions):
 
     format: Annotated[str, one_of("format", FORMATS)] = Field(
         default=SAVED_MODEL,
-        description="; ".join(f"{name}: {form.PURPOSE}" for name, form in FORMATS.items()) + ".",
+        description="; ".join(f"{name}: {form.purpose}" for name, form in FORMATS.items()) + ".",
     )
     quantize: Literal["none", "float16", "int8"] = "none"
     """onnx, litert: float16 halves the file. litert: int8 makes it a quarter and computes in 8
@@ -50,23 +52,29 @@ class ExportConfig(ClassifierOptions):
     output: AnyOutputFolder = Path("exports")
     """Folder of all exports, local or gs://."""
 
-    def options(self) -> dict[str, Any]:
-        """Returns the settings that formats have, other than defaults."""
-        names = sorted(set().union(*(form.OPTIONS for form in FORMATS.values())))
-        fields = type(self).model_fields
-        values = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in values.items() if value != fields[name].default}
+    def options(self) -> Options:
+        """Returns the settings that formats have."""
+        return Options(
+            self.quantize,
+            () if self.calibration is None else (self.calibration,),
+            self.batch_size,
+            self.io_type,
+            self.layout,
+            self.default_signature,
+            tuple(self.lambda_maps),
+            self.precision,
+        )
 
     @model_validator(mode="after")
     def _options_fit(self) -> Self:
-        if self.quantize not in ("none", *FORMATS[self.format].QUANTIZATIONS):
-            fitting = [name for name in FORMATS if self.quantize in FORMATS[name].QUANTIZATIONS]
+        if self.quantize not in ("none", *FORMATS[self.format].quantizations):
+            fitting = [name for name in FORMATS if self.quantize in FORMATS[name].quantizations]
             raise ValueError(
                 f"quantize: {self.quantize} is for --format {', '.join(fitting)} only. "
                 f"Received: format={self.format!r}"
             )
-        for name in self.options():
-            fitting = [kind for kind, form in FORMATS.items() if name in form.OPTIONS]
+        for name in self.options().changed():
+            fitting = [kind for kind, form in FORMATS.items() if name in form.options]
             if self.format not in fitting:
                 raise ValueError(
                     f"{name} is for --format {', '.join(fitting)} only. "
@@ -92,11 +100,11 @@ def run(config: ExportConfig) -> Path:
 
     options = config.options()
     if config.calibration is not None:
-        options["calibration"] = find_photos([str(config.calibration)])
+        options = replace(options, calibration=find_photos([str(config.calibration)]))
     # Packages are checked first: loading the model takes a while.
     check_packages(config.format)
     if config.precision is not None:
-        options["precision"] = resolve_precision(config.precision)
+        options = replace(options, precision=resolve_precision(config.precision))
     source = choose(config)
     classifier = source.load()
     exported = verify.export_of(classifier, source, config.format, options)

@@ -8,8 +8,9 @@ import numpy as np
 
 from zoo import model_card
 from zoo.errors import printable
+from zoo.export.base import Arrays
 from zoo.export.formats import FORMATS
-from zoo.export.runtimes import Arrays, run
+from zoo.export.runtimes import run
 from zoo.files import next_version, remove
 from zoo.model_card import megabytes
 
@@ -62,7 +63,7 @@ class Export:
         with next_version(parent) as (folder, beside):
             outputs, differences = self._write_equal(beside)
             lines = self.summary(outputs)
-            title, space = FORMATS[self.format_name].TITLE, megabytes(beside)
+            title, space = FORMATS[self.format_name].title, megabytes(beside)
             fields = {"Format": f"{title}, {self.precision}, {space:.1f} MB", **self.fields}
             rows = [
                 (

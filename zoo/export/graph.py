@@ -15,6 +15,7 @@ from lambda_keras.applications import (
 from lambda_keras.models.specs import STAGES
 from lambda_keras.weights.fit import CLASSIFIER
 from zoo.data.crops import PNG, decode_center
+from zoo.export.base import FEATURES, FILES, IMAGES, INTEGERS, Options
 from zoo.inference.classifier import Classifier, with_constants
 from zoo.inference.lambda_maps import with_lambda_maps
 
@@ -47,18 +48,16 @@ def classifier_graph(
     return classify
 
 
-def endpoints(
-    classifier: Classifier, fold: bool, precision: str | None = None
-) -> dict[str, Endpoint]:
-    """Returns the functions and inputs of a SavedModel's signatures; see `saved_model.write`.
+def endpoints(classifier: Classifier, options: Options) -> dict[str, Endpoint]:
+    """Returns the functions and inputs of what a SavedModel's signatures compute.
 
     No images have outputs of length 0.
     """
     size, model = classifier.image_size, classifier.model
-    if precision is not None:
-        model = fold_batch_normalization(model, precision)
+    if options.precision is not None:
+        model = fold_batch_normalization(model, options.precision)
     model = feature_extractor(model, (*STAGES, CLASSIFIER))
-    infer = with_constants(model) if fold else partial(model, training=False)
+    infer = with_constants(model) if options.fold else partial(model, training=False)
     images = tf.TensorSpec((None, size, size, 3), tf.float32, "images")
 
     # One function for all signatures: TensorFlow prunes the outputs that a signature discards.
@@ -92,10 +91,10 @@ def endpoints(
         return {name: maps[name] for name in STAGES}
 
     return {
-        "images": (probabilities, images),
-        "images_uint8": (of_integers, tf.TensorSpec(images.shape, tf.uint8, "images")),
-        "image_bytes": (of_files, tf.TensorSpec((None,), tf.string, "image_bytes")),
-        "features": (features, images),
+        IMAGES: (probabilities, images),
+        INTEGERS: (of_integers, tf.TensorSpec(images.shape, tf.uint8, "images")),
+        FILES: (of_files, tf.TensorSpec((None,), tf.string, FILES)),
+        FEATURES: (features, images),
     }
 
 

@@ -1,33 +1,46 @@
 """LiteRT (TensorFlow Lite) files, for phones and embedded devices."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from zoo.export.base import DEFAULT, IMAGES, Options
 
 if TYPE_CHECKING:
     import keras
 
     from zoo.inference.classifier import Classifier
 
-TITLE = "LiteRT"
-FILE = "model.tflite"
-PURPOSE = "phones and embedded devices"
-PACKAGES = ("ai_edge_litert.interpreter",)
-SIGNATURES = ("serving_default",)
-WAYS = {TITLE: {}}
-QUANTIZATIONS = ("float16", "int8")
 ZERO_POINTS = {"int8": -128, "uint8": 0}  # of images, whose scale is 1, and probabilities, 1/256
-OPTIONS = {
-    "quantize": "",
-    "calibration": "",
-    "batch_size": "The number of images in a call is {0}. Shapes are static, as "
-    "delegates of GPUs and NPUs need them.",
-    "io_type": "All operations are of integers. `images` is {0} of scale 1 and zero point "
-    "{zero_point}, which is black; `probabilities` has scale 1/256 and zero point {zero_point}.",
-}
-USE = """\
+MAX_IMAGES = 200  # for calibration of int8; more hardly change the ranges
+
+
+class LiteRT:
+    """LiteRT's `model.tflite`: input `images`, output `probabilities`.
+
+    All operations are built into the runtime. `"float16"` stores weights in 16 bits and computes in
+    32; `"int8"` stores weights and computes in 8 bits, where the runtime has such operations, in
+    the ranges of the images for calibration. Inputs and outputs are float32 then, too, unless there
+    is an `io_type`: then all operations have to be of integers.
+    """
+
+    title, file = "LiteRT", "model.tflite"
+    purpose = "phones and embedded devices"
+    packages = ("ai_edge_litert.interpreter",)
+    ways: Mapping[str, Mapping[str, Any]] = {title: {}}
+    quantizations = ("float16", "int8")
+    options: Mapping[str, str] = {
+        "quantize": "",
+        "calibration": "",
+        "batch_size": "The number of images in a call is {0}. Shapes are static, as "
+        "delegates of GPUs and NPUs need them.",
+        "io_type": "All operations are of integers. `images` is {0} of scale 1 and zero point "
+        "{zero_point}, which is black; `probabilities` has scale 1/256 and zero point "
+        "{zero_point}.",
+    }
+    use = """\
 A call needs at least one image.
 
 ```python
@@ -38,56 +51,46 @@ probabilities = run(images=images)["probabilities"]
 ```
 """
 
-MAX_IMAGES = 200  # for calibration of int8; more hardly change the ranges
+    def signatures(self, options: Options) -> dict[str, str]:
+        return {DEFAULT: IMAGES}
 
+    def write(self, classifier: "Classifier", folder: Path, options: Options) -> None:
+        import tensorflow as tf
+        from rich.progress import track
 
-def write(
-    classifier: "Classifier",
-    folder: Path,
-    quantize: Literal["float16", "int8"] | None = None,
-    calibration: Sequence[Path] = (),
-    batch_size: int | None = None,
-    io_type: Literal["int8", "uint8"] | None = None,
-) -> None:
-    """Writes `model.tflite` with the input `images` and the output `probabilities`.
+        from zoo.data.readable import check_readable
+        from zoo.export.graph import classifier_graph
 
-    All operations are built into the runtime. With a `batch_size`, shapes are static.
-    `"float16"` stores weights in 16 bits and computes in 32; `"int8"` stores weights and computes
-    in 8 bits, where the runtime has such operations, in the ranges of the images for calibration.
-    Inputs and outputs are float32 then, too, unless there is an `io_type`: then all operations have
-    to be of integers.
-    """
-    import tensorflow as tf
-    from rich.progress import track
+        quantize, batch_size, io_type = options.quantize, options.batch_size, options.io_type
+        model = classifier.model if quantize != "int8" else _with_finite_padding(classifier.model)
+        graph = classifier_graph(model, batch_size=batch_size).get_concrete_function()
+        converter = tf.lite.TFLiteConverter.from_concrete_functions([graph], tf.Module())
+        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+        if quantize != "none":
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        if quantize == "float16":
+            converter.target_spec.supported_types = [tf.float16]
+        if quantize == "int8":
+            files = options.calibration
+            number = min(len(files), MAX_IMAGES)
+            chosen = [files[i] for i in np.linspace(0, len(files) - 1, number).astype(int)]
+            check_readable([str(path) for path in chosen])
+            see = _with_extremes if io_type is not None else np.asarray
+            converter.representative_dataset = lambda: (
+                [np.stack([see(classifier.view(path))] * (batch_size or 1))]
+                for path in track(chosen, "Calibrating")
+            )
+        if io_type is not None:
+            converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+            converter.inference_input_type = converter.inference_output_type = tf.as_dtype(io_type)
+        content = converter.convert()
+        if io_type is not None:
+            _check_ends(content, ZERO_POINTS[io_type])
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / self.file).write_bytes(content)
 
-    from zoo.data.readable import check_readable
-    from zoo.export.graph import classifier_graph
-
-    model = classifier.model if quantize != "int8" else _with_finite_padding(classifier.model)
-    graph = classifier_graph(model, batch_size=batch_size).get_concrete_function()
-    converter = tf.lite.TFLiteConverter.from_concrete_functions([graph], tf.Module())
-    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
-    if quantize is not None:
-        converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    if quantize == "float16":
-        converter.target_spec.supported_types = [tf.float16]
-    if quantize == "int8":
-        number = min(len(calibration), MAX_IMAGES)
-        chosen = [calibration[i] for i in np.linspace(0, len(calibration) - 1, number).astype(int)]
-        check_readable([str(path) for path in chosen])
-        see = _with_extremes if io_type is not None else np.asarray
-        converter.representative_dataset = lambda: (
-            [np.stack([see(classifier.view(path))] * (batch_size or 1))]
-            for path in track(chosen, "Calibrating")
-        )
-    if io_type is not None:
-        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
-        converter.inference_input_type = converter.inference_output_type = tf.as_dtype(io_type)
-    content = converter.convert()
-    if io_type is not None:
-        _check_ends(content, ZERO_POINTS[io_type])
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "model.tflite").write_bytes(content)
+    def runtime(self, folder: Path, threads: int = 0) -> "Runtime":
+        return Runtime(folder, threads)
 
 
 class Runtime:
@@ -99,7 +102,7 @@ class Runtime:
         self._interpreter = Interpreter(str(folder / "model.tflite"), num_threads=threads or None)
 
     def signatures(self) -> dict[str, Any]:
-        runner = self._interpreter.get_signature_runner("serving_default")
+        runner = self._interpreter.get_signature_runner(DEFAULT)
         inputs, outputs = (
             {
                 name: (np.dtype(one["dtype"]).name, one["shape_signature"].tolist())
@@ -107,7 +110,7 @@ class Runtime:
             }
             for details in (runner.get_input_details(), runner.get_output_details())
         )
-        return {"serving_default": (inputs, outputs)}
+        return {DEFAULT: (inputs, outputs)}
 
     def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         return self._interpreter.get_signature_runner(signature)(**inputs)

@@ -1,29 +1,36 @@
 """ONNX files, for onnxruntime and other runtimes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from zoo.export.base import DEFAULT, IMAGES, LAMBDA_MAPS, Options
 
 if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
-TITLE = "ONNX"
-FILE = "model.onnx"
-PURPOSE = "ONNX Runtime and others"
-PACKAGES = ("onnx", "onnxruntime", "tf2onnx")
-SIGNATURES = ("serving_default", "lambda_maps")
-WAYS = {TITLE: {}}
-QUANTIZATIONS = ("float16",)
-OPTIONS = {
-    "quantize": "",
-    "lambda_maps": "",
-    "batch_size": "The number of images in a call is {0}.",
-    "layout": "`images` has channels first, `(batch, 3, height, width)`, as "
-    "`images.transpose(0, 3, 1, 2)` or OpenCV's `blobFromImage(image, swapRB=True)`.",
-}
-USE = """\
+
+class Onnx:
+    """`model.onnx`: input `images`, output `probabilities`, and maps of lambda layers.
+
+    `"float16"` stores weights in 16 bits, which the runtime converts to 32 when it loads them.
+    """
+
+    title, file = "ONNX", "model.onnx"
+    purpose = "ONNX Runtime and others"
+    packages = ("onnx", "onnxruntime", "tf2onnx")
+    ways: Mapping[str, Mapping[str, Any]] = {title: {}}
+    quantizations = ("float16",)
+    options: Mapping[str, str] = {
+        "quantize": "",
+        "lambda_maps": "",
+        "batch_size": "The number of images in a call is {0}.",
+        "layout": "`images` has channels first, `(batch, 3, height, width)`, as "
+        "`images.transpose(0, 3, 1, 2)` or OpenCV's `blobFromImage(image, swapRB=True)`.",
+    }
+    use = """\
 A call needs at least one image.
 
 ```python
@@ -34,37 +41,30 @@ session = onnxruntime.InferenceSession("model.onnx")
 ```
 """
 
+    def signatures(self, options: Options) -> dict[str, str]:
+        return {DEFAULT: IMAGES} | ({LAMBDA_MAPS: LAMBDA_MAPS} if options.lambda_maps else {})
 
-def write(
-    classifier: "Classifier",
-    folder: Path,
-    quantize: Literal["float16"] | None = None,
-    lambda_maps: Sequence[str] = (),
-    batch_size: int | None = None,
-    layout: Literal["nhwc", "nchw"] = "nhwc",
-) -> None:
-    """Writes `model.onnx` with the input `images` and the output `probabilities`.
+    def write(self, classifier: "Classifier", folder: Path, options: Options) -> None:
+        import onnx
+        import tf2onnx
 
-    Maps of lambda layers are further outputs. `"float16"` stores weights in 16 bits, which the
-    runtime converts to 32 when it loads them. With a `batch_size`, shapes are static.
-    """
-    import onnx
-    import tf2onnx
+        from zoo.export.graph import classifier_graph
 
-    from zoo.export.graph import classifier_graph
+        # `keras.Model.export` patches tf2onnx, which is not needed and warns with NumPy 2.
+        function = classifier_graph(classifier.model, options.lambda_maps, options.batch_size)
+        channels_first = ["images"] if options.layout == "nchw" else []
+        model, _ = tf2onnx.convert.from_function(
+            function, function.input_signature, inputs_as_nchw=channels_first
+        )
+        for tensor in () if options.batch_size else (*model.graph.input, *model.graph.output):
+            tensor.type.tensor_type.shape.dim[0].dim_param = "batch"
+        if options.quantize == "float16":
+            _store_in_float16(model.graph)
+        folder.mkdir(parents=True, exist_ok=True)
+        onnx.save(model, folder / self.file)
 
-    # `keras.Model.export` patches tf2onnx, which is not needed and warns with NumPy 2.
-    function = classifier_graph(classifier.model, lambda_maps, batch_size)
-    channels_first = ["images"] if layout == "nchw" else []
-    model, _ = tf2onnx.convert.from_function(
-        function, function.input_signature, inputs_as_nchw=channels_first
-    )
-    for tensor in () if batch_size else (*model.graph.input, *model.graph.output):
-        tensor.type.tensor_type.shape.dim[0].dim_param = "batch"
-    if quantize == "float16":
-        _store_in_float16(model.graph)
-    folder.mkdir(parents=True, exist_ok=True)
-    onnx.save(model, folder / "model.onnx")
+    def runtime(self, folder: Path, threads: int = 0) -> "Runtime":
+        return Runtime(folder, threads)
 
 
 def _store_in_float16(graph: Any) -> None:
@@ -101,10 +101,11 @@ class Runtime:
             }
             for nodes in (self._session.get_inputs(), self._session.get_outputs())
         )
-        return dict.fromkeys(SIGNATURES if len(outputs) > 1 else SIGNATURES[:1], (inputs, outputs))
+        names = (DEFAULT, LAMBDA_MAPS) if len(outputs) > 1 else (DEFAULT,)
+        return dict.fromkeys(names, (inputs, outputs))
 
     def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         names = ["probabilities"]
-        if signature == "lambda_maps":
+        if signature == LAMBDA_MAPS:
             names = [output.name for output in self._session.get_outputs()]
         return dict(zip(names, self._session.run(names, dict(inputs)), strict=True))

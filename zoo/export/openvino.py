@@ -7,18 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zoo.export.base import DEFAULT, IMAGES, Options
+
 if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
-TITLE = "OpenVINO"
-FILE = "model.xml"
-PURPOSE = "Intel's processors"
-PACKAGES = ("openvino",)
-SIGNATURES = ("serving_default",)
-WAYS = {TITLE: {}}
-QUANTIZATIONS = ()
-OPTIONS = {"batch_size": "The number of images in a call is {0}."}
-USE = """\
+# Disables telemetry: its module cannot be imported.
+sys.modules.setdefault("openvino_telemetry", None)  # pyright: ignore[reportArgumentType]
+
+
+class OpenVINO:
+    """OpenVINO's `model.xml` and `model.bin`: input `images`, output `probabilities`."""
+
+    title, file = "OpenVINO", "model.xml"
+    purpose = "Intel's processors"
+    packages = ("openvino",)
+    ways: Mapping[str, Mapping[str, Any]] = {title: {}}
+    quantizations = ()
+    options: Mapping[str, str] = {"batch_size": "The number of images in a call is {0}."}
+    use = """\
 A call needs at least one image.
 
 ```python
@@ -30,22 +37,22 @@ probabilities = model(images)["probabilities"]
 ```
 """
 
-# Disables telemetry: its module cannot be imported.
-sys.modules.setdefault("openvino_telemetry", None)  # pyright: ignore[reportArgumentType]
+    def signatures(self, options: Options) -> dict[str, str]:
+        return {DEFAULT: IMAGES}
 
+    def write(self, classifier: "Classifier", folder: Path, options: Options) -> None:
+        import openvino
 
-def write(classifier: "Classifier", folder: Path, batch_size: int | None = None) -> None:
-    """Writes `model.xml` and `model.bin` with the input `images` and the output `probabilities`.
+        from zoo.export.graph import classifier_graph
 
-    With a `batch_size`, shapes are static.
-    """
-    import openvino
+        graph = classifier_graph(classifier.model, batch_size=options.batch_size)
+        folder.mkdir(parents=True, exist_ok=True)
+        openvino.save_model(
+            openvino.convert_model(graph), folder / self.file, compress_to_fp16=False
+        )
 
-    from zoo.export.graph import classifier_graph
-
-    model = openvino.convert_model(classifier_graph(classifier.model, batch_size=batch_size))
-    folder.mkdir(parents=True, exist_ok=True)
-    openvino.save_model(model, folder / "model.xml", compress_to_fp16=False)
+    def runtime(self, folder: Path, threads: int = 0) -> "Runtime":
+        return Runtime(folder, threads)
 
 
 class Runtime:
@@ -70,7 +77,7 @@ class Runtime:
             }
             for ports in (self._model.inputs, self._model.outputs)
         )
-        return {"serving_default": (inputs, outputs)}
+        return {DEFAULT: (inputs, outputs)}
 
     def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         outputs = self._model(dict(inputs))

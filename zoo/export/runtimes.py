@@ -3,7 +3,7 @@
 `python -P runtimes.py FORMAT.py FOLDER ARRAYS BATCH`: FORMAT.py is the file of a format, ARRAYS a
 folder with named inputs in `SIGNATURE.npz` for each signature to run, which named outputs replace,
 and BATCH the number of images of every call, or 0 for any.
-Nothing of this project is imported there.
+Nothing of this project is imported there but `base.py`, which formats need.
 """
 
 import ctypes
@@ -68,15 +68,21 @@ def main(form: str, folder: str, arrays: str, batch_size: str) -> None:
     forbidden = FORBIDDEN if path.stem == "saved_model" else (*FORBIDDEN, "tensorflow")
     for name in forbidden:
         sys.modules[name] = None  # pyright: ignore[reportArgumentType]
-    spec: Any = importlib.util.spec_from_file_location("format", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    runtime = module.Runtime(Path(folder))
+    _load("zoo.export.base", Path(__file__).with_name("base.py"))
+    runtime = _load("format", path).Runtime(Path(folder))
     for file in sorted(Path(arrays).glob("*.npz")):
         np.savez(file, **_in_batches(runtime, file.stem, _read(file), int(batch_size)))
     imported = [name for name in forbidden if sys.modules.get(name) is not None]
     if imported:
         sys.exit(f"expected a process without {', '.join(forbidden)}. Received: {imported}")
+
+
+def _load(name: str, path: Path) -> Any:  # a module
+    spec: Any = importlib.util.spec_from_file_location(name, path)
+    # Imports find a module by its full name here, without the packages around it.
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _in_batches(runtime: Any, signature: str, inputs: Arrays, fixed: int) -> dict[str, Any]:

@@ -7,23 +7,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zoo.export.base import DEFAULT, FEATURES, FILES, IMAGES, INTEGERS, Options
+
 if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
-TITLE = "SavedModel"
-FILE = "saved_model.pb"
-PURPOSE = "TensorFlow and its server"
-PACKAGES = ()
-SIGNATURES = ("serving_default", "images", "images_uint8", "image_bytes", "features")
-# Unfolded weights in variables round as in Keras.
-WAYS = {TITLE: {}, f"{TITLE} with variables": {"fold": False}}
-QUANTIZATIONS = ()
-OPTIONS = {
-    "default_signature": "Requests that name no signature go to `{0}`; `images` has the "
-    "probabilities of float32 images.",
-    "precision": "It computes in {0}, and has float32 outputs.",
-}
-USE = """\
+WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
+
+
+class SavedModel:
+    """A SavedModel with a warm-up request for each signature, and the preprocessing.
+
+    `Options.fold` folds batch normalization into convolutions and projections, with weights as
+    constants; else weights are variables, and round as in Keras.
+    """
+
+    title, file = "SavedModel", "saved_model.pb"
+    purpose = "TensorFlow and its server"
+    packages = ()
+    ways: Mapping[str, Mapping[str, Any]] = {title: {}, f"{title} with variables": {"fold": False}}
+    quantizations = ()
+    options: Mapping[str, str] = {
+        "default_signature": "Requests that name no signature go to `{0}`; `images` has the "
+        "probabilities of float32 images.",
+        "precision": "It computes in {0}, and has float32 outputs.",
+    }
+    use = """\
 In the folder that holds `{name}/`, the first line starts the server, the second sends it an image:
 
 ```sh
@@ -41,35 +50,30 @@ docker run -p 127.0.0.1:8501:8501 -v "$PWD/{name}:/models/{name}" \\
 `image_bytes` accepts JPEG and PNG files of at most 50 megapixels. They are turned upright by EXIF,
 and transparent ones are put on white.
 """
-WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
 
+    def signatures(self, options: Options) -> dict[str, str]:
+        default, others = options.default_signature, (INTEGERS, FILES, FEATURES)
+        others = others if default == IMAGES else (IMAGES, *others)
+        return {DEFAULT: default, **{name: name for name in others}}
 
-def write(
-    classifier: "Classifier",
-    folder: Path,
-    fold: bool = True,
-    default_signature: str = "images",
-    precision: str | None = None,
-) -> None:
-    """Writes a SavedModel with `SIGNATURES`, a warm-up request for each, and the preprocessing.
+    def write(self, classifier: "Classifier", folder: Path, options: Options) -> None:
+        import keras
 
-    `fold` folds batch normalization into convolutions and projections, with weights as constants;
-    else weights are variables, and round as in Keras. `default_signature` is the one that
-    `serving_default` equals, `precision` a dtype policy; None: that of the model.
-    """
-    import keras
+        from zoo.export.graph import endpoints
+        from zoo.files import write_json
+        from zoo.model_card import PREPROCESSING
 
-    from zoo.export.graph import endpoints
-    from zoo.files import write_json
-    from zoo.model_card import PREPROCESSING
+        archive: Any = keras.export.ExportArchive()
+        rows, signatures = endpoints(classifier, options), self.signatures(options)
+        for name, computed in signatures.items():
+            function, spec = rows[computed]
+            archive.add_endpoint(name, function, [spec])
+        archive.write_out(folder, verbose=False)
+        _write_warm_up(classifier, folder / WARM_UP, signatures)
+        write_json(folder / PREPROCESSING, asdict(classifier.preprocessing))
 
-    archive: Any = keras.export.ExportArchive()
-    found = with_default(endpoints(classifier, fold, precision), default_signature)
-    for name, (function, signature) in found.items():
-        archive.add_endpoint(name, function, [signature])
-    archive.write_out(folder, verbose=False)
-    _write_warm_up(classifier, folder / WARM_UP, default_signature)
-    write_json(folder / PREPROCESSING, asdict(classifier.preprocessing))
+    def runtime(self, folder: Path, threads: int = 0) -> "Runtime":
+        return Runtime(folder)  # the number of TensorFlow's threads is that of the process
 
 
 class Runtime:
@@ -102,26 +106,18 @@ class Runtime:
         return {name: a.astype("S") if a.dtype == object else a for name, a in found.items()}
 
 
-def with_default(
-    signatures: Mapping[str, Any], default_signature: str = "images"
-) -> dict[str, Any]:
-    """Renames or copies the row of the default signature to `serving_default`."""
-    others = {n: one for n, one in signatures.items() if n != "images" or n != default_signature}
-    return {"serving_default": signatures[default_signature], **others}
-
-
 def example_inputs(files: Sequence[bytes], images: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
     """Returns named inputs by signature, from image files and the same images, preprocessed."""
     return {
-        "images": {"images": images},
-        "images_uint8": {"images": np.round(images).astype("uint8")},
+        IMAGES: {"images": images},
+        INTEGERS: {"images": np.round(images).astype("uint8")},
         # NumPy strips trailing zeros of strings; JPEG and PNG files have none.
-        "image_bytes": {"image_bytes": np.array(files)},
-        "features": {"images": images},
+        FILES: {"image_bytes": np.array(files)},
+        FEATURES: {"images": images},
     }
 
 
-def _write_warm_up(classifier: "Classifier", path: Path, default_signature: str) -> None:
+def _write_warm_up(classifier: "Classifier", path: Path, signatures: Mapping[str, str]) -> None:
     """Writes the requests with which the server warms up a new version: first calls are slow."""
     import tensorflow as tf
 
@@ -138,12 +134,12 @@ def _write_warm_up(classifier: "Classifier", path: Path, default_signature: str)
     file = tf.io.encode_jpeg(grey[0].astype("uint8")).numpy()
     path.parent.mkdir()
     with tf.io.TFRecordWriter(str(path)) as records:
-        inputs_of = with_default(example_inputs([file], grey), default_signature)
-        for signature, inputs in inputs_of.items():
+        examples = example_inputs([file], grey)
+        for signature, computed in signatures.items():
             request = PredictRequest()
             request.model_spec.name = classifier.name
             request.model_spec.signature_name = signature
-            for name, array in inputs.items():
+            for name, array in examples[computed].items():
                 request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
             log = PredictionLog(predict_log=PredictLog(request=request))
             records.write(log.SerializeToString())

@@ -1,6 +1,6 @@
 """Exports of classifiers, compared with Keras."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -9,11 +9,11 @@ import numpy as np
 
 from lambda_keras.applications import feature_extractor, fold_batch_normalization
 from zoo.data.crops import decode_center
+from zoo.export.base import DEFAULT, FEATURES, FILES, IMAGES, INTEGERS, LAMBDA_MAPS, Arrays, Options
 from zoo.export.exporter import Check, Export, Outputs, largest_difference
-from zoo.export.formats import FORMATS, LAMBDA_MAPS
+from zoo.export.formats import FORMATS
 from zoo.export.litert import ZERO_POINTS
-from zoo.export.runtimes import Arrays
-from zoo.export.saved_model import example_inputs, with_default
+from zoo.export.saved_model import example_inputs
 from zoo.inference.classifier import Classifier, predict
 from zoo.inference.lambda_maps import with_lambda_maps
 from zoo.inference.source.base import ClassifierSource
@@ -25,14 +25,11 @@ FEW = 16  # images for every signature but the default one
 
 
 def export_of(
-    classifier: Classifier, source: ClassifierSource, format_name: str, options: Mapping[str, Any]
+    classifier: Classifier, source: ClassifierSource, format_name: str, options: Options
 ) -> Export:
-    """Returns the export of a classifier, compared on images that it was not trained on.
-
-    `options` are keyword arguments of the format's `write`.
-    """
-    form, policy = FORMATS[format_name], options.get("precision")
-    precision = policy or options.get("quantize", "float32")
+    """Returns the export of a classifier, compared on images that it was not trained on."""
+    form, policy = FORMATS[format_name], options.precision
+    precision = policy or options.quantize.replace("none", "float32")
     if policy is not None:  # compared with float32, whatever it was trained in
         classifier = replace(
             classifier, model=fold_batch_normalization(classifier.model, "float32")
@@ -41,21 +38,20 @@ def export_of(
     images = np.stack([decode_center(file, classifier.preprocessing) for file in files])
     expected = predict(classifier.model, images)
     checks = checks_of(classifier, files, images, expected)
-    if names := options.get(LAMBDA_MAPS):
-        checks[LAMBDA_MAPS] = maps_check(classifier, names, images[:FEW])
-    checks = with_default(checks, options.get("default_signature", "images"))
+    if options.lambda_maps:
+        checks[LAMBDA_MAPS] = maps_check(classifier, options.lambda_maps, images[:FEW])
     notes = [
-        form.OPTIONS[name].format(value, zero_point=ZERO_POINTS.get(str(value)))
-        for name, value in options.items()
+        form.options[name].format(value, zero_point=ZERO_POINTS.get(str(value)))
+        for name, value in options.changed().items()
     ]
 
     def summary(outputs: Outputs) -> list[str]:
-        default = outputs.get("images", outputs["serving_default"])
+        default = outputs.get(IMAGES, outputs[DEFAULT])
         predicted = default["probabilities"].argmax(-1)
         agreement = (predicted == expected.argmax(-1)).mean()
         lines = [f"the same most probable class for {agreement:.1%} of {len(files)} images"]
         if labels is not None:
-            accuracy, title = (predicted == labels).mean(), form.TITLE
+            accuracy, title = (predicted == labels).mean(), form.title
             lines.append(
                 f"test accuracy {accuracy:.4f} ({len(files)} held-out images, exported {title})"
             )
@@ -65,46 +61,47 @@ def export_of(
         title=classifier.name,
         labels=classifier.class_names,
         fields={"Task": "classification", **source.card(), **classifier.card("the model itself")},
-        use="\n\n".join((*filter(None, notes), form.USE.format(name=classifier.name))),
+        use="\n\n".join((*filter(None, notes), form.use.format(name=classifier.name))),
         format_name=format_name,
         writers={
-            title: partial(form.write, classifier, **way, **options)
-            for title, way in form.WAYS.items()
+            title: partial(form.write, classifier, options=replace(options, **way))
+            for title, way in form.ways.items()
         },
         checks={
-            name: as_in_file(checks[name], options) for name in form.SIGNATURES if name in checks
+            name: as_in_file(checks[computed], options)
+            for name, computed in form.signatures(options).items()
         },
         allowed=MAX_DIFFERENCE[precision],
         summary=summary,
         precision=precision,
         sections=source.card_sections(),
-        batch_size=options.get("batch_size"),
+        batch_size=options.batch_size,
     )
 
 
 def checks_of(
     classifier: Classifier, files: Sequence[bytes], images: np.ndarray, expected: np.ndarray
 ) -> dict[str, Check]:
-    """Returns the comparison of each signature with Keras' probabilities of preprocessed images."""
+    """Returns the comparison of all that signatures compute with Keras, of preprocessed images."""
     inputs = example_inputs(files[:FEW], images[:FEW])
-    inputs["images"] = {"images": images}
-    of_integers = predict(classifier.model, inputs["images_uint8"]["images"])
+    inputs[IMAGES] = {"images": images}
+    of_integers = predict(classifier.model, inputs[INTEGERS]["images"])
     features: Any = predict(feature_extractor(classifier.model), images[:FEW])
     differences = {
-        "images": partial(largest_difference, {"probabilities": expected}),
-        "images_uint8": partial(largest_difference, {"probabilities": of_integers}),
-        "image_bytes": partial(top_difference, classifier.class_names, expected[:FEW]),
-        "features": partial(largest_difference, features, relative=True),
+        IMAGES: partial(largest_difference, {"probabilities": expected}),
+        INTEGERS: partial(largest_difference, {"probabilities": of_integers}),
+        FILES: partial(top_difference, classifier.class_names, expected[:FEW]),
+        FEATURES: partial(largest_difference, features, relative=True),
     }
     return {name: Check(inputs[name], difference) for name, difference in differences.items()}
 
 
-def as_in_file(check: Check, options: Mapping[str, Any]) -> Check:
+def as_in_file(check: Check, options: Options) -> Check:
     """Changes a comparison to images and probabilities as the file has them."""
     inputs = check.inputs
-    if options.get("layout") == "nchw":
+    if options.layout == "nchw":
         inputs = {name: images.transpose(0, 3, 1, 2) for name, images in inputs.items()}
-    io_type = options.get("io_type")
+    io_type = options.io_type
     if io_type is None:
         return Check(inputs, check.difference)
     zero_point = ZERO_POINTS[io_type]

@@ -13,6 +13,7 @@ from pydantic_settings import CliPositionalArg
 from zoo.backend import cores_if_fewer
 from zoo.cli.settings import Settings
 from zoo.errors import printable
+from zoo.export.base import FILES
 from zoo.export.formats import SAVED_MODEL
 from zoo.fields import BatchSize, LocalPath
 from zoo.serve.exports import Export, find
@@ -89,7 +90,7 @@ def ready(export: Export, name: str, host: str, port: int) -> str:
     if export.format_name != SAVED_MODEL:
         return f"{printable(served)}\ncurl {url}/metadata"
     photo = "'$(base64 photo.jpg | tr -d '\\n')'"
-    body = f"""'{{"signature_name": "image_bytes", "instances": [{{"b64": "{photo}"}}]}}'"""
+    body = f"""'{{"signature_name": "{FILES}", "instances": [{{"b64": "{photo}"}}]}}'"""
     return f"{printable(served)}\necho {body} | curl -d @- {url}:predict"
 
 

@@ -5,11 +5,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from zoo.errors import needs_extra, printable, shorten
+from zoo.export.base import Runtime
 from zoo.export.formats import FORMATS, SAVED_MODEL
 from zoo.files import find_pointer
 from zoo.inference.predictions import check_outputs
@@ -38,7 +38,7 @@ class Export:
         folder = self.folder.parent if self.folder.name.isdecimal() else self.folder
         return folder.parent.name if folder.name in FORMATS else folder.name
 
-    def load(self, count: int = 1, threads: int = 0) -> list[Any]:
+    def load(self, count: int = 1, threads: int = 0) -> list[Runtime]:
         """Loads runtimes, and runs every signature once, because first calls are slow.
 
         `count` runtimes run at once. All share one SavedModel, whose number of threads is
@@ -47,8 +47,9 @@ class Export:
         form, shared = FORMATS[self.format_name], self.format_name == SAVED_MODEL
         try:
             with needs_extra("serve" if shared else "export"):
-                arguments = (self.folder,) if shared else (self.folder, threads)
-                runtimes = [form.Runtime(*arguments) for _ in range(1 if shared else count)]
+                runtimes = [
+                    form.runtime(self.folder, threads) for _ in range(1 if shared else count)
+                ]
             for runtime in runtimes:
                 for signature, (inputs, _) in runtime.signatures().items():
                     examples = {name: _example(*spec) for name, spec in inputs.items()}
@@ -58,7 +59,7 @@ class Export:
         except Exception as error:  # runtimes raise many kinds
             reason = find_pointer(self.folder) or shorten(" ".join(str(error).split()), 300)
             raise ValueError(
-                f"export: expected an undamaged {form.TITLE}. "
+                f"export: expected an undamaged {form.title}. "
                 f"Received: {str(self.folder)!r} ({reason})"
             ) from None
         return runtimes * count if shared else runtimes
@@ -83,7 +84,7 @@ def find(path: Path) -> Export:
 
 def format_of(folder: Path) -> str:
     """Returns the name of the format of an export, or "" for another folder."""
-    return next((name for name, form in FORMATS.items() if (folder / form.FILE).is_file()), "")
+    return next((name for name, form in FORMATS.items() if (folder / form.file).is_file()), "")
 
 
 def _versions(folder: Path) -> list[Path]:

@@ -19,12 +19,12 @@ import numpy as np
 
 from zoo.data.image_files import announced_pixels
 from zoo.errors import needs_extra, shorten, unknown
+from zoo.export.base import DEFAULT
 from zoo.inference.predictions import check_outputs
 
 with needs_extra("serve"):
     import orjson
 
-DEFAULT = "serving_default"
 B64 = 'standard base64 of a file in {"b64": "..."}, encoded once, without a prefix like "data:"'
 INVALID_ARGUMENT = 3  # error code of TensorFlow
 FEW = 2**18  # commas and brackets of a body; it is parsed in some milliseconds

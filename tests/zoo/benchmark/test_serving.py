@@ -11,7 +11,7 @@ from zoo.benchmark import serving
 from zoo.benchmark.timing import Timing
 from zoo.export.formats import FORMATS
 
-PATHS = [serving.KERAS, serving.PREDICT, serving.BARE, *(form.TITLE for form in FORMATS.values())]
+PATHS = [serving.KERAS, serving.PREDICT, serving.BARE, *(form.title for form in FORMATS.values())]
 
 
 def test_percentiles_and_rates(monkeypatch):

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from zoo.export import saved_model
+from zoo.export.base import Options
 from zoo.export.exporter import Export
+from zoo.export.saved_model import SavedModel
 from zoo.export.verify import export_of
 from zoo.inference.classifier import Classifier
 from zoo.inference.source.run import Run
@@ -27,12 +28,12 @@ def servable(run) -> Classifier:
 @pytest.fixture(scope="session")
 def export(servable) -> Export:
     """Its export as a SavedModel, compared on images of scikit-learn."""
-    return export_of(servable, Weights("lambda_resnet14", "hf://a/b"), "saved_model", {})
+    return export_of(servable, Weights("lambda_resnet14", "hf://a/b"), "saved_model", Options())
 
 
 @pytest.fixture(scope="session")
 def exported(servable, tmp_path_factory) -> Path:
     """Folder of its SavedModel."""
     folder = tmp_path_factory.mktemp("exported") / "1"
-    saved_model.write(servable, folder)
+    SavedModel().write(servable, folder, Options())
     return folder

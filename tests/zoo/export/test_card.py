@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from zoo.config.model_options import read_labels
 from zoo.export import exporter
+from zoo.export.base import Options
 from zoo.export.formats import FORMATS
 from zoo.export.verify import export_of
 from zoo.inference.source.weights import Weights
@@ -25,7 +26,7 @@ def card(servable, exported, tmp_path, monkeypatch):
         (folder / "variables" / "variables.index").write_bytes(b"0" * 2_000_000)
 
     def run(_, __, inputs, ___):
-        runtime = FORMATS["saved_model"].Runtime(exported)
+        runtime = FORMATS["saved_model"].runtime(exported)
         return {name: runtime.run(name, arrays) for name, arrays in inputs.items()}
 
     def card(export):
@@ -62,7 +63,7 @@ def test_card_of_a_saved_model(servable, export, card):
 
 def test_card_of_another_format_and_of_published_weights(servable, card):
     source = Weights("lambda_resnet14", "hf://a/b")
-    export = export_of(servable, source, "litert", {"quantize": "float16"})
+    export = export_of(servable, source, "litert", Options("float16"))
     text = card(dataclasses.replace(export, sections=card_sections("lambda_resnet26t")))
     assert "| Format | LiteRT, float16, 3.5 MB |" in text
     assert "image_bytes" not in text

@@ -18,6 +18,7 @@ from sklearn.datasets import load_sample_images
 from zoo.export import classification as export
 from zoo.export import exporter, verify
 from zoo.export.__main__ import main
+from zoo.export.base import Options
 from zoo.export.classification import ExportConfig
 from zoo.inference.source.run import Run
 
@@ -83,7 +84,7 @@ def test_folders_and_options(run, tmp_path, monkeypatch, arguments, folder, opti
     monkeypatch.setattr(verify, "export_of", export_of)
     asked = config("--run", run, *arguments.split())
     assert export.run(asked) == Path("exports") / folder
-    assert calls == [("lambda_resnet14", Run(run), asked.format, options)]
+    assert calls == [("lambda_resnet14", Run(run), asked.format, Options(**options))]
 
 
 def an_export(*differences: float) -> tuple[exporter.Export, list[str]]:

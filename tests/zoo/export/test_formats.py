@@ -1,14 +1,15 @@
 """The table of formats, and what each writes."""
 
-import inspect
 import sys
+from dataclasses import fields
 
 import numpy as np
 import pytest
 from support.servables import assert_answers_like_keras, pixels, small_servable
 
+from zoo.export.base import DEFAULT, IMAGES, Options
 from zoo.export.classification import ExportConfig
-from zoo.export.formats import FORMATS, LAMBDA_MAPS, check_packages
+from zoo.export.formats import FORMATS, check_packages
 from zoo.export.graph import classifier_graph
 from zoo.inference.classifier import predict
 
@@ -16,12 +17,11 @@ from zoo.inference.classifier import predict
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_format_has_all_that_others_use(name):
     form = FORMATS[name]
-    assert all((form.TITLE, form.PURPOSE, form.USE.format(name="x")))
-    assert form.SIGNATURES[0] == "serving_default"
-    assert set(form.SIGNATURES) <= {*FORMATS["saved_model"].SIGNATURES, LAMBDA_MAPS}
-    assert next(iter(form.WAYS.items())) == (form.TITLE, {})
-    assert form.OPTIONS.keys() <= inspect.signature(form.write).parameters.keys()
-    assert form.OPTIONS.keys() <= ExportConfig.model_fields.keys()
+    assert all((form.title, form.purpose, form.use.format(name="x")))
+    assert form.signatures(Options())[DEFAULT] == IMAGES
+    assert next(iter(form.ways.items())) == (form.title, {})
+    assert form.options.keys() <= {one.name for one in fields(Options)}
+    assert form.options.keys() <= ExportConfig.model_fields.keys()
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ def test_graph_has_constants_alone_and_named_ends(servable):
     ],
 )
 def test_outputs_are_those_of_keras_under_their_names(servable, tmp_path, name, batch_size, files):
-    FORMATS[name].write(servable, tmp_path / "1", batch_size=batch_size)
+    FORMATS[name].write(servable, tmp_path / "1", Options(batch_size=batch_size))
     assert sorted(path.name for path in (tmp_path / "1").iterdir()) == files
-    assert FORMATS[name].FILE in files
-    runtime = FORMATS[name].Runtime(tmp_path / "1", 1)
+    assert FORMATS[name].file in files
+    runtime = FORMATS[name].runtime(tmp_path / "1", 1)
     size = batch_size or -1
     ends = {"images": ("float32", [size, 16, 16, 3])}, {"probabilities": ("float32", [size, 10])}
     assert runtime.signatures() == {"serving_default": ends}
@@ -85,5 +85,5 @@ NETWORKS = {
 def test_networks_of_every_kind(network, form, tmp_path):
     name, arguments = NETWORKS[network]
     servable = small_servable(name, **arguments)
-    FORMATS[form].write(servable, tmp_path / "1")
+    FORMATS[form].write(servable, tmp_path / "1", Options())
     assert_answers_like_keras(servable, form, tmp_path / "1")

@@ -13,8 +13,13 @@ from support.servables import pixels
 
 from lambda_keras.layers.pooling import SymmetricMaxPooling2D
 from zoo.export import litert, verify
+from zoo.export.base import Options
 from zoo.export.exporter import Check, largest_difference
 from zoo.inference.classifier import predict
+
+
+def write(servable, folder, *options):
+    litert.LiteRT().write(servable, folder, Options(*options))
 
 
 def interpreter_of(folder):
@@ -34,14 +39,14 @@ def write_images(folder, count):
 def plain(servable, tmp_path_factory):
     """Export without quantization."""
     folder = tmp_path_factory.mktemp("litert") / "plain"
-    litert.write(servable, folder)
+    write(servable, folder)
     return folder
 
 
 @pytest.mark.parametrize("quantize", [None, "float16"])
 def test_all_operations_are_built_in(servable, plain, tmp_path, quantize):
     if quantize is not None:
-        litert.write(servable, tmp_path, quantize)
+        write(servable, tmp_path, quantize)
     folder = plain if quantize is None else tmp_path
     interpreter = interpreter_of(folder)
     names = {operation["op_name"] for operation in interpreter._get_ops_details()}
@@ -65,7 +70,7 @@ def test_int8_is_calibrated_on_images(servable, tmp_path, monkeypatch):
     monkeypatch.setattr(rich.progress, "track", track)
     monkeypatch.setattr(litert, "MAX_IMAGES", 16)
     files = write_images(tmp_path, 31)
-    litert.write(servable, tmp_path / "int8", "int8", files)
+    write(servable, tmp_path / "int8", "int8", files)
     assert seen == files[::2]
     images = np.stack([servable.view(path) for path in files])
     expected = predict(servable.model, images)
@@ -81,7 +86,7 @@ def test_int8_is_calibrated_on_images(servable, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("io_type", "zero_point"), [("int8", -128), ("uint8", 0)])
 def test_integers_alone_and_static_shapes(servable, tmp_path, io_type, zero_point):
     files = write_images(tmp_path, 16)
-    litert.write(servable, tmp_path / "1", "int8", files, 2, io_type)
+    write(servable, tmp_path / "1", "int8", files, 2, io_type)
     interpreter = interpreter_of(tmp_path / "1")
     ends = [interpreter.get_input_details()[0], interpreter.get_output_details()[0]]
     assert [end["quantization"] for end in ends] == [(1, zero_point), (1 / 256, zero_point)]
@@ -95,7 +100,7 @@ def test_integers_alone_and_static_shapes(servable, tmp_path, io_type, zero_poin
     images = np.stack([servable.view(path) for path in files[:2]])
     expected = predict(servable.model, images)
     check = Check({"images": images}, partial(largest_difference, {"probabilities": expected}))
-    check = verify.as_in_file(check, {"io_type": io_type})
+    check = verify.as_in_file(check, Options(io_type=io_type))
     outputs = litert.Runtime(tmp_path / "1").run("serving_default", check.inputs)
     assert outputs["probabilities"].dtype == io_type
     assert check.difference(outputs) < 0.1
@@ -123,7 +128,7 @@ def test_int8_with_symmetric_pooling(servable, tmp_path):
     model = keras.Model(inputs, keras.layers.Dense(10, "softmax")(x))
     servable = dataclasses.replace(servable, model=model)
     files = write_images(tmp_path, 8)
-    litert.write(servable, tmp_path / "int8", "int8", files)
+    write(servable, tmp_path / "int8", "int8", files)
     images = np.stack([servable.view(path) for path in files])
     found = litert.Runtime(tmp_path / "int8").run("serving_default", {"images": images})
     np.testing.assert_allclose(found["probabilities"], predict(model, images), rtol=0, atol=0.02)
@@ -133,5 +138,5 @@ def test_unreadable_images_are_named(servable, tmp_path):
     broken = tmp_path / "broken.jpg"
     broken.write_bytes(b"no image")
     with pytest.raises(ValueError, match=r"unreadable image files: .*broken\.jpg"):
-        litert.write(servable, tmp_path / "1", "int8", [broken])
+        write(servable, tmp_path / "1", "int8", [broken])
     assert not (tmp_path / "1").exists()

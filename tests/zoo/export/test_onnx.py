@@ -8,12 +8,13 @@ from support.servables import pixels
 
 from lambda_keras.applications import preprocess_input
 from zoo.export import onnx, verify
+from zoo.export.base import Options
 from zoo.inference.classifier import predict
 from zoo.inference.lambda_maps import lambda_layers, lambda_maps
 
 
 def test_channels_first_static_shapes_and_halves(servable, tmp_path):
-    onnx.write(servable, tmp_path, "float16", batch_size=2, layout="nchw")
+    onnx.Onnx().write(servable, tmp_path, Options("float16", batch_size=2, layout="nchw"))
     graph = library.load(tmp_path / "model.onnx").graph
     float32, float16 = library.TensorProto.FLOAT, library.TensorProto.FLOAT16
     types = {(one.data_type, len(one.dims) > 1) for one in graph.initializer}
@@ -38,7 +39,7 @@ def test_threads_are_those_of_the_session(tmp_path, threads, monkeypatch):
 def test_lambda_maps_are_those_of_the_zoo(servable, tmp_path):
     """Of folded weights, at some queries of some images of a batch."""
     layers = dict(list(lambda_layers(servable.model).items())[:1])
-    onnx.write(servable, tmp_path, lambda_maps=list(layers))
+    onnx.Onnx().write(servable, tmp_path, Options(lambda_maps=list(layers)))
     images = pixels(3, 16)
     runtime = onnx.Runtime(tmp_path, 1)
     assert set(runtime.signatures()) == {"serving_default", "lambda_maps"}

@@ -23,7 +23,7 @@ def test_outputs_of_a_process_are_those_of_the_runtime():
     inputs = {"serving_default": {"images": images}}
     found = run("onnx", FIXTURES / "onnx", inputs)
     expected = (
-        FORMATS["onnx"].Runtime(FIXTURES / "onnx").run("serving_default", inputs.popitem()[1])
+        FORMATS["onnx"].runtime(FIXTURES / "onnx").run("serving_default", inputs.popitem()[1])
     )
     assert found.keys() == {"serving_default"}
     assert found["serving_default"].keys() == expected.keys()

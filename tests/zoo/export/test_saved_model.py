@@ -19,6 +19,7 @@ from lambda_keras.applications import feature_extractor, preprocess_input
 from lambda_keras.models.specs import STAGES
 from zoo.data.crops import decode_center
 from zoo.export import graph, saved_model
+from zoo.export.base import Options
 from zoo.export.graph import endpoints
 from zoo.export.saved_model import WARM_UP
 from zoo.inference.classifier import predict
@@ -111,13 +112,13 @@ def test_no_images_have_empty_outputs(signatures):
 
 def test_files_as_the_default_and_few_classes(servable):
     """The signatures of a SavedModel, without writing it."""
-    found = saved_model.with_default(endpoints(servable, True), "image_bytes")
-    assert set(found) == {"serving_default", *saved_model.SIGNATURES}
-    assert found["serving_default"] == found["image_bytes"]
-    assert found.keys() - saved_model.with_default(found).keys() == {"images"}
+    found, form = endpoints(servable, Options()), saved_model.SavedModel()
+    signatures = form.signatures(Options(default_signature="image_bytes"))
+    assert signatures == {"serving_default": "image_bytes", **{name: name for name in found}}
+    assert signatures.keys() - form.signatures(Options()).keys() == {"images"}
     classes = keras_model_of_two_classes()
     few = dataclasses.replace(servable, model=classes, class_names=["x", "y"])
-    function, _ = endpoints(few, False)["image_bytes"]
+    function, _ = endpoints(few, Options(fold=False))["image_bytes"]
     got = function(tf.constant(files()[:1]))
     assert sorted(got["labels"].numpy()[0].tolist()) == [b"x", b"y"]
     assert got["scores"].numpy().sum() == pytest.approx(1)
@@ -206,7 +207,9 @@ def test_the_network_is_written_once(exported, servable):
 def test_warm_up_requests(exported, signatures, servable, tmp_path):
     for path, default in ((exported / WARM_UP, "images"), (tmp_path / "x/y", "image_bytes")):
         if default != "images":
-            saved_model._write_warm_up(servable, path, default)
+            options = Options(default_signature=default)
+            signed = saved_model.SavedModel().signatures(options)
+            saved_model._write_warm_up(servable, path, signed)
         asked = {}
         for record in tf.data.TFRecordDataset(str(path)):
             request = PredictionLog.FromString(record.numpy()).predict_log.request
@@ -227,6 +230,6 @@ def test_without_the_server_s_package_there_are_no_warm_up_requests(
 ):
     for name in ("predict_pb2", "prediction_log_pb2"):
         monkeypatch.setitem(sys.modules, f"tensorflow_serving.apis.{name}", None)
-    saved_model._write_warm_up(servable, tmp_path / WARM_UP, "images")
+    saved_model._write_warm_up(servable, tmp_path / WARM_UP, {})
     assert "no warm-up requests, which need" in capsys.readouterr().out
     assert not (tmp_path / WARM_UP.parent).exists()

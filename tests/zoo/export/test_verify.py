@@ -10,8 +10,9 @@ import tensorflow as tf
 
 from zoo.data.crops import decode_center
 from zoo.export import verify
+from zoo.export.base import Options
 from zoo.export.exporter import Check, largest_difference
-from zoo.export.saved_model import Runtime, with_default
+from zoo.export.saved_model import Runtime, SavedModel
 from zoo.export.verify import MAX_DIFFERENCE, as_in_file, checks_of, export_of, top_difference
 from zoo.inference.classifier import predict
 from zoo.inference.source import run as source_run
@@ -37,6 +38,11 @@ def answers(exported, export):
     return {name: runtime.run(name, check.inputs) for name, check in export.checks.items()}
 
 
+def as_signed(checks):
+    signatures = SavedModel().signatures(Options())
+    return {name: checks[computed] for name, computed in signatures.items()}
+
+
 def differences(checks, answers):
     return {name: check.difference(answers[name]) for name, check in checks.items()}
 
@@ -49,7 +55,7 @@ def test_samples_are_examples(run, export, examples, monkeypatch):
     np.testing.assert_array_equal(export.checks["serving_default"].inputs["images"], images)
     assert export.checks["image_bytes"].inputs["image_bytes"].tolist() == files[:16]
     monkeypatch.setattr(verify, "MAX_IMAGES", 5)
-    held_out = export_of(Run(run).load(), Run(run), "onnx", {})
+    held_out = export_of(Run(run).load(), Run(run), "onnx", Options())
     assert list(held_out.checks) == ["serving_default"]
     assert held_out.checks["serving_default"].inputs["images"].shape == (5, 16, 16, 3)
 
@@ -75,7 +81,7 @@ def test_an_honest_export(export, answers):
 
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "float32"])
 def test_another_precision_is_compared_with_float32(servable, tmp_path, precision):
-    export = export_of(servable, SOURCE, "saved_model", {"precision": precision})
+    export = export_of(servable, SOURCE, "saved_model", Options(precision=precision))
     (tmp_path / "1").mkdir()
     export.writers["SavedModel"](tmp_path / "1")
     runtime = Runtime(tmp_path / "1")
@@ -92,7 +98,7 @@ def test_accuracy_is_that_of_the_export(servable, examples, monkeypatch):
     """An export that takes every image for class 0, beside labels of which a third are 0."""
     labels = np.arange(18) % 3
     monkeypatch.setattr(Weights, "held_out_files", lambda *_: (examples[0], labels))
-    export = export_of(servable, SOURCE, "saved_model", {})
+    export = export_of(servable, SOURCE, "saved_model", Options())
     probabilities = np.tile(np.eye(10, dtype="float32")[0], (18, 1))
     agreement, accuracy = export.summary({"serving_default": {"probabilities": probabilities}})
     keras_classes = examples[2].argmax(-1)
@@ -107,13 +113,13 @@ def test_other_weights_images_and_names_are_found(servable, examples, answers):
     model = keras.models.clone_model(servable.model)
     model.set_weights([array * 1.01 for array in servable.model.get_weights()])
     own = checks_of(replace(servable, model=model), files, images, predict(model, images))
-    found = differences(with_default(own), answers)
+    found = differences(as_signed(own), answers)
     assert set(found) == SIGNATURES
     assert min(found.values()) > MAX_DIFFERENCE["float32"]
     of_files = {name: np.roll(array, 1, axis=0) for name, array in answers["image_bytes"].items()}
     swapped = replace(servable, class_names=servable.class_names[::-1])
     for asked, told in ((servable, {**answers, "image_bytes": of_files}), (swapped, answers)):
-        found = differences(with_default(checks_of(asked, *examples)), told)
+        found = differences(as_signed(checks_of(asked, *examples)), told)
         assert found.pop("image_bytes") > MAX_DIFFERENCE["float32"]
         assert max(found.values()) < MAX_DIFFERENCE["float32"]
 
@@ -130,7 +136,9 @@ def test_arrays_as_the_file_has_them(options, black_and_white, half):
     images = np.zeros((1, 4, 5, 3), "float32")
     images[..., 1] = 254.6 if "io_type" in options else 255
     expected = {"probabilities": np.array([[0.5, 0.25]])}
-    check = as_in_file(Check({"images": images}, partial(largest_difference, expected)), options)
+    check = as_in_file(
+        Check({"images": images}, partial(largest_difference, expected)), Options(**options)
+    )
     found = check.inputs["images"]
     assert found.dtype == options.get("io_type", "float32")
     assert found.shape == ((1, 3, 4, 5) if "layout" in options else images.shape)

@@ -14,7 +14,8 @@ from support.commands import fail
 from support.record_files import jpeg
 
 from zoo.data.pseudo_records import parse
-from zoo.export import saved_model
+from zoo.export.base import Options
+from zoo.export.saved_model import SavedModel
 from zoo.inference.source.run import Run
 from zoo.model_card import write_labels
 from zoo.pseudo_label import job, report
@@ -256,7 +257,7 @@ def test_exports_and_published_networks_are_teachers(teacher, tmp_path):
     """With the same outputs as the run."""
     classifier, run = Run(Path(teacher)).load(), load_teacher(teacher)
     export = tmp_path / "digits" / "1"
-    saved_model.write(classifier, export)
+    SavedModel().write(classifier, export, Options())
     write_labels(export, classifier.class_names)
     size = classifier.image_size
     images = np.random.default_rng(0).uniform(0, 255, (4, size, size, 3)).astype("float32")

@@ -100,12 +100,12 @@ class Recorded:
 def test_every_runtime_gets_its_threads_and_runs_every_signature_once(tmp_path, monkeypatch, name):
     """Images of any size have 64 pixels: of one pixel, deep networks leave nothing."""
     monkeypatch.setattr(Recorded, "calls", [])
-    monkeypatch.setattr(FORMATS[name], "Runtime", Recorded)
-    (tmp_path / FORMATS[name].FILE).touch()
+    monkeypatch.setattr(FORMATS[name], "runtime", Recorded)
+    (tmp_path / FORMATS[name].file).touch()
     runtimes = find(tmp_path).load(3, threads=5)
     warm_up = [("images", "uint8", (1, 64, 7, 3)), ("files", "object", (4,))]
     if name == "saved_model":  # one of them is shared
-        assert Recorded.calls == [(tmp_path,), *warm_up]
+        assert Recorded.calls == [(tmp_path, 5), *warm_up]
         assert [runtimes[0]] * 3 == runtimes
     else:
         assert Recorded.calls == [(tmp_path, 5)] * 3 + warm_up * 3
@@ -114,7 +114,7 @@ def test_every_runtime_gets_its_threads_and_runs_every_signature_once(tmp_path, 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_damaged_exports(tmp_path, name):
-    (tmp_path / FORMATS[name].FILE).write_bytes(b"garbage" * 99)
+    (tmp_path / FORMATS[name].file).write_bytes(b"garbage" * 99)
     with pytest.raises(ValueError, match=r"export: expected an undamaged .* Received: ") as caught:
         find(tmp_path).load()
     assert "\n" not in str(caught.value)
