@@ -54,7 +54,7 @@ TASKS = {
             "source": "zoo.inference.source.kinds:choose",
             "measure": "zoo.evaluate.classification:measure",
             "demo": "zoo.demo.classification:load",
-            "publish": "zoo.publish.classification",
+            "publish": "zoo.publish.classification:ClassifierPublisher",
         },
     ),
     "detection": Task(
@@ -68,7 +68,7 @@ TASKS = {
             "source": "zoo.detection.detector:choose",
             "measure": "zoo.detection.evaluate:measure",
             "demo": "zoo.detection.demo:load",
-            "publish": "zoo.detection.publish",
+            "publish": "zoo.detection.publish:DetectorPublisher",
         },
         marks={"data": {"test_batch_size"}, "training": {"steps"}},
     ),

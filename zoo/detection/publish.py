@@ -1,6 +1,7 @@
 """Files of a published detector."""
 
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,50 +15,46 @@ from zoo.detection.detector import (
 )
 from zoo.detection.shards import Labels
 from zoo.inference.source.published import WEIGHTS
-from zoo.publish.folder import Contents
+from zoo.publish.folder import Contents, Publisher
 from zoo.run_folder import load_config
 
-TASK = "object-detection"
 
+class DetectorPublisher(Publisher[Detector]):
+    """The weights as safetensors."""
 
-def write_weights(detector: Detector, folder: Path) -> None:
-    """Writes the weights as safetensors."""
-    detector.save_weights(folder / WEIGHTS)
+    task = "object-detection"
+    use = files("zoo.detection").joinpath("publish.md").read_text("utf-8")
 
+    def write_weights(self, network: Detector, folder: Path) -> None:
+        network.save_weights(folder / WEIGHTS)
 
-def contents(detector: Detector, run: Path, common: Mapping[str, Any]) -> Contents:
-    """Returns description and card; `common` has the fields of every task's description."""
-    config, metrics = load_config(run, DetectionConfig), load_metrics(run)
-    return Contents(
-        description=DetectorDescription(
-            task="detection",
-            overrides=config.model.overrides,
-            image_size=config.model.image_size,
-            heads=config.model.heads,
-            **detector.data.model_dump(include=set(Labels.model_fields)),
-            masks=detector.masks,
-            test=metrics.test,
-            test_images=metrics.test_images,
-            **common,
-        ),
-        title=detector.title,
-        labels=detector.labels(),
-        fields=detector_fields(detector),
-        started_from=config.model.weights,
-        data=config.data.dir.name,
-        metric=("box AP", metrics.test.box.AP),
-    )
+    def contents(self, network: Detector, run: Path, common: Mapping[str, Any]) -> Contents:
+        config, metrics = load_config(run, DetectionConfig), load_metrics(run)
+        return Contents(
+            description=DetectorDescription(
+                task="detection",
+                overrides=config.model.overrides,
+                image_size=config.model.image_size,
+                heads=config.model.heads,
+                **network.data.model_dump(include=set(Labels.model_fields)),
+                masks=network.masks,
+                test=metrics.test,
+                test_images=metrics.test_images,
+                **common,
+            ),
+            title=network.title,
+            labels=network.labels(),
+            fields=detector_fields(network),
+            started_from=config.model.weights,
+            data=config.data.dir.name,
+            metric=("box AP", metrics.test.box.AP),
+        )
 
-
-def read(detector: Detector, folder: Path) -> Iterator[tuple[Any, bool]]:
-    """Yields the model of the folder, and whether other attributes are equal."""
-    found = Published(str(folder)).load()
-    same = (found.title, found.image_size) == (detector.title, detector.image_size)
-    yield (
-        found.model,
-        same
-        and all(
-            getattr(found.data, name) == getattr(detector.data, name)
-            for name in Labels.model_fields
-        ),
-    )
+    def read(self, network: Detector, folder: Path) -> Iterator[tuple[Any, bool]]:
+        found = Published(str(folder)).load()
+        names = set(Labels.model_fields)
+        one, other = (
+            (each.title, each.image_size, each.data.model_dump(include=names))
+            for each in (found, network)
+        )
+        yield found.model, one == other

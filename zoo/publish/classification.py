@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -12,42 +13,41 @@ from lambda_keras.weights import save_safetensors
 from zoo.files import keras_file
 from zoo.inference.classifier import Classifier
 from zoo.inference.source.published import WEIGHTS, ClassifierDescription, Published, TestImages
-from zoo.publish.folder import KERAS_FILES, Contents
+from zoo.publish.folder import KERAS_FILES, Contents, Publisher
 from zoo.run_folder import load_config, load_metrics
 
-TASK = "image-classification"
 
+class ClassifierPublisher(Publisher[Classifier]):
+    """Keras' own files, and the weights as safetensors."""
 
-def write_weights(classifier: Classifier, folder: Path) -> None:
-    """Writes Keras' own files, and the weights as safetensors."""
-    with ZipFile(io.BytesIO(keras_file(classifier.model))) as archive:
-        archive.extractall(folder, KERAS_FILES)
-    save_safetensors(classifier.model, folder / WEIGHTS)
+    task = "image-classification"
+    use = files("zoo.publish").joinpath("classification.md").read_text("utf-8")
 
+    def write_weights(self, network: Classifier, folder: Path) -> None:
+        with ZipFile(io.BytesIO(keras_file(network.model))) as archive:
+            archive.extractall(folder, KERAS_FILES)
+        save_safetensors(network.model, folder / WEIGHTS)
 
-def contents(classifier: Classifier, run: Path, common: Mapping[str, Any]) -> Contents:
-    """Returns description and card; `common` has the fields of every task's description."""
-    config, metrics = load_config(run), load_metrics(run)
-    return Contents(
-        description=ClassifierDescription(
-            overrides=config.model.overrides,
-            class_names=list(classifier.class_names),
-            preprocessing=classifier.preprocessing,
-            test=TestImages(accuracy=metrics.test.accuracy, images=metrics.test_images),
-            **common,
-        ),
-        title=classifier.name,
-        labels=classifier.class_names,
-        fields={"Network": classifier.name, **classifier.card("`preprocess_input`")},
-        started_from=config.model.weights,
-        data=" ".join(filter(None, (config.data.source, config.data.name))),
-        metric=("accuracy", metrics.test.accuracy),
-    )
+    def contents(self, network: Classifier, run: Path, common: Mapping[str, Any]) -> Contents:
+        config, metrics = load_config(run), load_metrics(run)
+        return Contents(
+            description=ClassifierDescription(
+                overrides=config.model.overrides,
+                class_names=list(network.class_names),
+                preprocessing=network.preprocessing,
+                test=TestImages(accuracy=metrics.test.accuracy, images=metrics.test_images),
+                **common,
+            ),
+            title=network.name,
+            labels=network.class_names,
+            fields={"Network": network.name, **network.card("`preprocess_input`")},
+            started_from=config.model.weights,
+            data=" ".join(filter(None, (config.data.source, config.data.name))),
+            metric=("accuracy", metrics.test.accuracy),
+        )
 
-
-def read(classifier: Classifier, folder: Path) -> Iterator[tuple[Any, bool]]:
-    """Yields the model of the folder in both formats, and whether other attributes are equal."""
-    found = Published(str(folder)).load()
-    same = list(found.class_names) == list(classifier.class_names)
-    yield found.model, same and found.preprocessing == classifier.preprocessing
-    yield keras.saving.load_model(folder), True
+    def read(self, network: Classifier, folder: Path) -> Iterator[tuple[Any, bool]]:
+        found = Published(str(folder)).load()
+        same = list(found.class_names) == list(network.class_names)
+        yield found.model, same and found.preprocessing == network.preprocessing
+        yield keras.saving.load_model(folder), True

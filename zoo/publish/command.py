@@ -96,18 +96,18 @@ def run(config: PublishConfig) -> None:
     """Writes the folder, and uploads it if the hub is named."""
     from zoo.publish import folder
 
-    kind = task_part("publish", config)
+    publisher = task_part("publish", config)()
     if config.repository is None:
         target = Path(config.target)
         folder.check_is_free(target, config.overwrite)
         address = _address(target)
-        folder.write(kind, config.run, target, config.license, address, config.overwrite)
+        folder.write(publisher, config.run, target, config.license, address, config.overwrite)
         print(f"published to {printable(target)}")
         return
     user = folder.check_login()
     with tempfile.TemporaryDirectory() as scratch:
         written = Path(scratch) / "network"
-        folder.write(kind, config.run, written, config.license, config.target)
+        folder.write(publisher, config.run, written, config.license, config.target)
         print(f"uploading as {user}", flush=True)
         page = folder.upload(written, config.repository, config.private)
     print(f"published to {printable(page)}")

@@ -1,10 +1,11 @@
 """Folders of published networks, and their upload: weights, description, labels, model card."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -53,19 +54,46 @@ class Contents(NamedTuple):
     metric: tuple[str, float | None]
 
 
+N = TypeVar("N")
+
+
+class Publisher(ABC, Generic[N]):
+    """How networks of a task are published."""
+
+    task: str  # name on the hub
+    use: str  # Markdown for the model card; `{address}` is that of the network
+
+    @abstractmethod
+    def write_weights(self, network: N, folder: Path) -> None:
+        """Writes the files of the weights."""
+
+    @abstractmethod
+    def contents(self, network: N, run: Path, common: Mapping[str, Any]) -> Contents:
+        """Returns description and card; `common` has the fields of every task's description."""
+
+    @abstractmethod
+    def read(self, network: N, folder: Path) -> Iterator[tuple[Any, bool]]:
+        """Yields the model of the folder in each format, and whether other attributes are equal."""
+
+
 def write(
-    kind: Any, run: Path, folder: Path, license: str | None, address: str, overwrite: bool = False
+    publisher: Publisher[Any],
+    run: Path,
+    folder: Path,
+    license: str | None,
+    address: str,
+    overwrite: bool = False,
 ) -> None:
     """Writes the network of a finished run atomically, and verifies the files by reading them.
 
     If `overwrite` is true, a published network in the folder is replaced; `address` is for the
-    model card. The kind is the part "publish" of a task of `zoo.cli.tasks`.
+    model card. The publisher is the part "publish" of a task of `zoo.cli.tasks`.
     """
     source = choose_source(SimpleNamespace(run=run, model=None))
     network = source.load()
     with atomic_write(folder, over_folder=True) as beside:
         beside.mkdir()
-        kind.write_weights(network, beside)
+        publisher.write_weights(network, beside)
         origin = {name: text for name, text in source.card().items() if name != "Keras model"}
         common = {
             "model": network.name,
@@ -73,7 +101,7 @@ def write(
             "license": license,
             "sha256": sha256(beside / WEIGHTS),
         }
-        contents: Contents = kind.contents(network, run, common)
+        contents = publisher.contents(network, run, common)
         description = contents.description.model_dump_json(indent=1) + "\n"
         (beside / NETWORK).write_text(description, encoding="utf-8")
         model_card.write_labels(beside, contents.labels)
@@ -81,17 +109,17 @@ def write(
         fields = {**contents.fields, **origin, "License": licensed}
         if weights := contents.started_from:  # only names of files, as paths are private
             fields["Started from"] = weights if "://" in weights else Path(weights).name
-        use = Path(kind.__file__).with_suffix(".md").read_text("utf-8").format(address=address)
-        front_matter = _front_matter(contents, kind.TASK)
-        model_card.write(beside / CARD, contents.title, fields, {"Use": use}, front_matter)
-        check_same(kind, network, beside)
+        sections = {"Use": publisher.use.format(address=address)}
+        front_matter = _front_matter(contents, publisher.task)
+        model_card.write(beside / CARD, contents.title, fields, sections, front_matter)
+        check_same(publisher, network, beside)
         check_is_free(folder, overwrite)  # again, after a while
 
 
-def check_same(kind: Any, network: Any, folder: Path) -> None:
+def check_same(publisher: Publisher[N], network: Any, folder: Path) -> None:
     """Loads the folder in every way, and compares the network bit by bit."""
     expected = [np.asarray(array) for array in network.model.get_weights()]
-    for model, same in kind.read(network, folder):
+    for model, same in publisher.read(network, folder):
         received = model.get_weights()
         same = same and len(received) == len(expected)
         if not same or not all(map(np.array_equal, received, expected)):

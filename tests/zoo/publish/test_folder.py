@@ -19,8 +19,8 @@ from zoo.config.model_options import read_labels
 from zoo.inference.classifier import Classifier
 from zoo.inference.source.run import Run
 from zoo.publish import __main__ as publish
-from zoo.publish import classification
 from zoo.publish import folder as publish_folder
+from zoo.publish.classification import ClassifierPublisher
 from zoo.publish.command import _address
 from zoo.run_folder import load_metrics
 from zoo.train.network import create_network, prepare
@@ -175,7 +175,7 @@ def test_other_weights_than_those_of_the_run_are_noticed(run, own, copy, part):
         other.model.save(copy, zipped=False)
         other = own
     with pytest.raises(ValueError, match="expected copy to hold the weights of the run"):
-        publish_folder.check_same(classification, other, copy)
+        publish_folder.check_same(ClassifierPublisher(), other, copy)
 
 
 NOT_HERE = "not the current one, one around it, or a mounted disk. Received: "
