@@ -23,7 +23,6 @@ from zoo.registry import TABLE
 
 if TYPE_CHECKING:
     from zoo.data.load import ImageData
-    from zoo.detection.detector import Detector
     from zoo.inference.classifier import Classifier
     from zoo.inference.lambda_maps import LambdaMaps
 
@@ -35,13 +34,13 @@ def load(
     weights: Source | None = None,
     class_names: Sequence[str] | None = None,
     image_size: int | None = None,
-) -> "Classifier | Detector":
-    """Loads a trained network, a classifier or a detector, as `python -m zoo.predict` does.
+) -> Any:
+    """Loads a trained network of any task, as `python -m zoo.predict` does.
 
     Args:
-        source: Folder of a finished run, local or gs://; a folder that `zoo.publish` wrote, or
-            `"hf://owner/name"`, where it uploaded one; or with `weights` the name of a model, one
-            of `zoo.registry.list_models()`.
+        source: Folder of a finished run, local or gs://; the folder of a published network, or its
+            address `"hf://owner/name"`; or with `weights` the name of a model, one of
+            `zoo.registry.list_models()`.
         weights: Weights of a model by its name: `"imagenet"`, `"hf://owner/name"`, or a file.
             Defaults to None.
         class_names: Names of the classes of `weights`. Defaults to those of published weights, or
@@ -50,8 +49,8 @@ def load(
             that the weights were published for.
 
     Returns:
-        A `zoo.inference.classifier.Classifier` or a `zoo.detection.detector.Detector`: functions of
-        images of any size, to the most probable classes of each or its objects.
+        A `zoo.inference.classifier.Classifier`, or the network of another task, such as a detector:
+        functions of images of any size, to the most probable classes of each or its objects.
 
     Raises:
         ValueError: If there is no such network, or it is damaged, or the weights do not fit.
@@ -101,10 +100,9 @@ def train(config: Source | None = None, **settings: Any) -> dict[str, Any]:
     Args:
         config: YAML file, or the name of a configuration of the zoo, such as
             `"lambda_resnet14_digits"`. Defaults to None.
-        **settings: Fields of `zoo.config.TrainConfig`, or of
-            `zoo.detection.config.DetectionConfig` with `task="detection"` or a `config` of that
-            task, sections as dictionaries; they override `config`: `output_dir="runs/mine",
-            training={"epochs": 10}`.
+        **settings: Fields of `zoo.config.TrainConfig`, or those of another task with its name as
+            `task` or in `config`, sections as dictionaries; they override `config`:
+            `output_dir="runs/mine", training={"epochs": 10}`.
 
     Returns:
         Content of `metrics.json` in the run folder: test metrics, counts and class names.
@@ -144,9 +142,8 @@ def evaluate(
 
     Returns:
         A `zoo.evaluate.metrics.Evaluation` of a classifier, with `top1`, `top5`, `loss`,
-        `confusion`, `by_class`; for `imagenet2012_corrupted` a
-        `zoo.evaluate.corruptions.CorruptionErrors`; a `zoo.detection.report.Evaluation` of a
-        detector, with `figures`.
+        `confusion`, `by_class`; the errors of every corruption for `imagenet2012_corrupted`; of a
+        detector its results, with `figures`.
 
     Raises:
         ValueError: If there is no such network, or the images do not fit it.

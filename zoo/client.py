@@ -46,7 +46,7 @@ Side = Annotated[int, Field(ge=1, le=2**16)]  # side of an image, in pixels
 class ClientConfig(Settings):
     """Prints the most probable classes of images, or their objects, from a server.
 
-    The server is python -m zoo.serve or TensorFlow Serving, and the model a SavedModel of
+    The server has the REST API of TensorFlow Serving, and the model a SavedModel of
     python -m zoo.export, of a classifier or a detector. The server decodes and resizes images
     itself, as python -m zoo.predict does. Examples:
 

@@ -55,7 +55,7 @@ def check(config: RunConfig) -> bool:
         hint = "choose another --output_dir, or remove that run with --overwrite true"
         if (folder / METRICS).is_file():
             raise ValueError(
-                f"output_dir: {folder} holds a finished run; {_longer(config)}; {hint}"
+                f"output_dir: {folder} holds a finished run; {config.longer()}; {hint}"
             )
         # The data may be at another path: what the run has noted shows whether they are the same.
         others = set(differing(config)) - ({"data.dir"} if (folder / INDEX).is_file() else set())
@@ -87,17 +87,6 @@ def other_data(folder: Any, what: str) -> ValueError:
     return ValueError(
         "data.dir: expected the data that this run began with; choose another --output_dir, or "
         f"begin again with --overwrite true. Received: {str(folder)!r}, with other {what}"
-    )
-
-
-def _longer(config: RunConfig) -> str:
-    """Arguments that train on from a finished run."""
-    if not isinstance(config, TrainConfig):
-        return "a longer run of a detector starts anew, with more --training.steps"
-    warm = " --model.weights_model None" if config.model.weights_model else ""
-    return (
-        f"for more epochs, start a new run from its weights: add --model.weights "
-        f"{config.output_dir}{warm} --optimizer.warmup_epochs 0 --output_dir NEW"
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -65,3 +66,17 @@ class Starter:
         self.process.stdin.close()
         self.process.wait()
         self.process.stdout.close()
+
+
+def names(server, run: str) -> set[str]:
+    """Names in a run folder, without those of TensorBoard's files."""
+    found = {
+        key.removeprefix(f"bucket/{run}/") for key in list(server.objects) if f"/{run}/" in key
+    }
+    return {name for name in found if name and not name.startswith("logs/")}
+
+
+def kill_at(server, starter, place: str, **options) -> None:
+    """Kills the process of the next command in the middle of a request's body, if it has one."""
+    kind = "break" if re.match("upload|read|list", place) else 503
+    server.fail(kind, place, then=starter.kill, **options)

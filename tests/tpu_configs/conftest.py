@@ -7,10 +7,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 from PIL import Image
-from support.detectors import drawn, sharded
 from support.pseudo_labels import write_selection
 
-__all__ = ["drawn", "sharded"]
 IMAGENET = "imagenet2012"
 SHARDS = {"train": 1024, "validation": 64}  # of one image each; the real ones have more
 

@@ -15,6 +15,7 @@ import pytest
 import requests
 from PIL import Image
 from support import commands
+from support.lfs import LFS_POINTER, PULL
 from support.serving import COLOURS, Colours, picture, serving
 
 from zoo import client
@@ -261,3 +262,9 @@ def test_starts_without_keras_and_tensorflow(url):
     result = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True)
     assert result.returncode == 0, result.stderr.decode()
     assert "rot" in result.stdout.decode()
+
+
+def test_pointers_of_git_lfs_are_named(tmp_path):
+    (tmp_path / "cat.jpg").write_bytes(LFS_POINTER)
+    with pytest.raises(ValueError, match=PULL):
+        client._content(tmp_path / "cat.jpg")

@@ -17,11 +17,8 @@ from support.lfs import LFS_POINTER, PULL
 
 from lambda_keras.weights import hub
 from zoo import files
-from zoo.client import _content as load_client_image
 from zoo.config import DataConfig
 from zoo.data.readable import check_readable
-from zoo.detection import coco
-from zoo.export.formats import FORMATS
 from zoo.files import (
     POINTER,
     FullDiskError,
@@ -44,7 +41,6 @@ from zoo.files import (
 from zoo.inference.images import read_pixels
 from zoo.inference.source.published import Published
 from zoo.inference.source.run import Run
-from zoo.serve import exports
 
 
 def test_replaces_when_all_went_well(tmp_path):
@@ -432,25 +428,16 @@ def test_pointers_of_git_lfs_are_no_files(tmp_path):
 
 
 def test_pointers_of_git_lfs_are_named_by_commands(tmp_path, run, published):
-    image, annotations = tmp_path / "cat.jpg", tmp_path / "instances.json"
+    image = tmp_path / "cat.jpg"
     copied = [shutil.copytree(place, tmp_path / place.name) for place in (run, published)]
-    for path in (image, annotations, *(file for place in copied for file in place.glob("model.*"))):
+    for path in (image, *(file for place in copied for file in place.glob("model.*"))):
         path.write_bytes(LFS_POINTER)
     for read in (
         lambda: check_readable([str(image)]),
         lambda: read_pixels(image),
-        lambda: load_client_image(image),
-        lambda: coco.parse(annotations),
         lambda: Run(copied[0]).load(),
         lambda: Published(str(copied[1])).load(),
     ):
         with pytest.raises(ValueError, match=PULL) as caught:
             read()
         assert str(caught.value).count("\n") == 0
-
-
-@pytest.mark.parametrize("name", ["saved_model", "onnx"])
-def test_pointers_of_git_lfs_in_exports(tmp_path, name):
-    (tmp_path / FORMATS[name].file).write_bytes(LFS_POINTER)
-    with pytest.raises(ValueError, match=f"{FORMATS[name].file} is {PULL}"):
-        exports.find(tmp_path).load()

@@ -30,21 +30,6 @@ def test_classifier(name):
     np.testing.assert_allclose(probabilities, OUTPUTS["probabilities"], atol=1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.needs("official")
-def test_detector_run():
-    from zoo.detection.detector import Detector
-
-    found = Detector.from_run(FIXTURES / "detector_run").detect(images(3, 40, 80)[0])
-    expected = OUTPUTS["detections"]
-    assert [one["category_id"] for one in found] == [one["category_id"] for one in expected]
-    for name in ("score", "bbox"):
-        np.testing.assert_allclose(
-            [one[name] for one in found], [one[name] for one in expected], atol=1e-3
-        )
-    assert all(one["segmentation"]["size"] == [40, 80] for one in found)
-
-
 @pytest.mark.needs("onnxruntime")
 @pytest.mark.parametrize("format_name", ["saved_model", "onnx"])
 def test_export(format_name):

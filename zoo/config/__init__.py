@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from zoo.cli.settings import Section, Settings
+from zoo.cli.tasks import TASKS
 from zoo.config.model_options import Weights
 from zoo.fields import (
     LARGEST,
@@ -46,6 +47,9 @@ def _check_overrides(overrides: dict[str, Any]) -> None:
         )
 
 
+_OTHER_TASKS = "; ".join(
+    f"--task {name} --help shows its settings" for name in TASKS if name != "classification"
+)
 NetworkName = Annotated[str, checked_by(find_model)]
 Overrides = Annotated[TypedValues, checked_by(_check_overrides)]
 
@@ -83,6 +87,10 @@ class RunConfig(Settings):
             raise ValueError(f"tpu: not used by strategy={self.strategy}. Received: {self.tpu!r}")
         return self
 
+    def longer(self) -> str:
+        """Says how to train longer than the finished run in `output_dir`."""
+        raise NotImplementedError
+
 
 class ModelConfig(Section):
     """The network to train."""
@@ -95,7 +103,7 @@ class ModelConfig(Section):
     """Other constructor arguments, e.g. --model.overrides dropout_rate=0.2"""
     weights: Weights | None = None
     """Initial weights, of any number of classes: imagenet, hf://OWNER/NAME, the folder of a run or
-    of zoo.publish, or a .weights.h5 or .safetensors file; None: from random weights."""
+    of a published network, or a .weights.h5 or .safetensors file; None: from random weights."""
     weights_model: NetworkName | None = None
     """Network of the weights, if another one (warm start): layers of the same name and shapes get
     its weights; the others are named, and start from random weights."""
@@ -412,16 +420,21 @@ class TrainConfig(RunConfig):
     model.weights.h5, metrics.json, curves.png, predictions.png and logs/ for TensorBoard. The same
     command resumes an interrupted run.
     A command line setting wins over --config FILE, and that over the default. 'None' unsets one.
-    --task detection --help shows the settings of detectors.
     """
 
-    task: Literal["classification"] = "classification"
-    """Or detection, which has other settings."""
+    task: Literal["classification"] = Field(default="classification", description=_OTHER_TASKS)
     model: ModelConfig = ModelConfig()
     data: DataConfig = DataConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
     distillation: DistillationConfig = DistillationConfig()
+
+    def longer(self) -> str:
+        warm = " --model.weights_model None" if self.model.weights_model else ""
+        return (
+            f"for more epochs, start a new run from its weights: add --model.weights "
+            f"{self.output_dir}{warm} --optimizer.warmup_epochs 0 --output_dir NEW"
+        )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

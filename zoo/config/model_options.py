@@ -57,7 +57,7 @@ class PlaceOptions(Settings):
     run: AnyPath | None = None
     """Folder of a finished run, local or gs://."""
     model: str | None = None
-    """Network that zoo.publish wrote: its folder, or hf://OWNER/NAME."""
+    """Published network: its folder, or hf://OWNER/NAME."""
     image_size: int | None = Field(default=None, ge=8, le=2048)
     """Height and width of images in pixels, with equal weights; None: those of training."""
 
@@ -82,8 +82,8 @@ class WeightsOptions(PlaceOptions):
     of_model = frozenset({"model", "weights"})
 
     model: str | None = None
-    """Model, by its name (see python -m zoo.list); or one that zoo.publish wrote, with its weights
-    and labels: its folder, or hf://OWNER/NAME."""
+    """Model, by its name (see python -m zoo.list); or a published one, with its weights and labels:
+    its folder, or hf://OWNER/NAME."""
     weights: Weights | None = None
     """imagenet for published weights (zoo.list has more names), hf://OWNER/NAME, or a .weights.h5
     or .safetensors file."""

@@ -1,4 +1,4 @@
-"""Pseudo-labeled images for training, from a folder of `zoo.pseudo_label select`."""
+"""Pseudo-labeled images for training, from a folder of selected labels."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""Records of pseudo-labeled images, which `zoo.pseudo_label` writes and training reads."""
+"""Records of pseudo-labeled images, as they are written and as training reads them."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

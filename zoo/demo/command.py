@@ -46,8 +46,8 @@ class DemoConfig(ClassifierOptions):
     """Serves a page with predictions and lambda maps for uploaded images.
 
     For a classifier it shows the most probable classes, and the content map and position map of a
-    lambda layer at the clicked point; for a detector, the objects. Pass --run for the model of a
-    finished run, --model for one of zoo.publish, or --model and --weights. Examples:
+    lambda layer at the clicked point; for other networks, their outputs. Pass --run for the model
+    of a finished run, --model for a published one, or --model and --weights. Examples:
 
       python -m zoo.demo --run runs/digits
       python -m zoo.demo --model lambda_resnet26t --weights imagenet --port 8080

@@ -52,7 +52,7 @@ class DetectorConfig(Section):
     """Other constructor arguments, e.g. --model.overrides scope=7"""
     weights: Weights | None = None
     """Initial weights, those of a classifier: imagenet, hf://OWNER/NAME, the folder of a run or of
-    zoo.publish, or a .weights.h5 or .safetensors file; None: from random weights."""
+    a published network, or a .weights.h5 or .safetensors file; None: from random weights."""
     freeze_backbone: bool = False
     """Train pyramid and heads only."""
     batch_norm_momentum: float = Field(default=0.997, ge=0, lt=1)
@@ -145,6 +145,9 @@ class DetectionConfig(RunConfig):
     data: CocoConfig = CocoConfig()
     optimizer: ScheduleConfig = ScheduleConfig()
     training: StepsConfig = StepsConfig()
+
+    def longer(self) -> str:
+        return "a longer run of a detector starts anew, with more --training.steps"
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -306,7 +306,7 @@ class Run(Source[Detector]):
 
 @dataclass(frozen=True)
 class Published(Source[Detector]):
-    """A published network: a folder of `zoo.publish`, or its address on the hub."""
+    """A published network: a folder, or its address on the hub."""
 
     place: str
     image_size: int | None = None  # None: that of training

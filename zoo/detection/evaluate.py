@@ -42,7 +42,7 @@ class EvaluateConfig(PlaceOptions):
     """Measures the average precision of boxes and masks, overall and for each category.
 
     It is computed by pycocotools, in percent, and compared with Table 6 of the paper if that has
-    the backbone. Pass --run for the detector of a finished run, or --model for one of zoo.publish,
+    the backbone. Pass --run for the detector of a finished run, or --model for a published one,
     and --data.dir. Examples:
 
       python -m zoo.evaluate --run runs/shapes

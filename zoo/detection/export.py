@@ -20,7 +20,7 @@ MAX_DIFFERENCE = 1e-3  # in pixels, or in units of scores
 class ExportConfig(PlaceOptions):
     """Exports a detector as a SavedModel for TensorFlow Serving.
 
-    Pass --run for the detector of a finished run, or --model for one of zoo.publish. It is written
+    Pass --run for the detector of a finished run, or --model for a published one. It is written
     to OUTPUT/detector_BACKBONE/1, the next time to 2, and so on, next to a model_card.md with
     inputs and outputs. A new process with TensorFlow alone has to reproduce the outputs of the
     detector for images, else the export is removed. Example:

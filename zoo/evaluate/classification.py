@@ -22,7 +22,7 @@ class EvaluateConfig(ModelOptions):
 
     Pass --run for the model of a finished run. Its test images are the default; --data settings
     name others of the same classes, or of some of them: then the other outputs do not count. Or
-    pass --model and --data: a model of zoo.publish, or one by its name with --weights. Examples:
+    pass --model and --data: a published model, or one by its name with --weights. Examples:
 
       python -m zoo.evaluate --run runs/digits --output runs/digits/evaluation --calibrate true
       python -m zoo.evaluate --run runs/imagenet --data.name imagenet_a

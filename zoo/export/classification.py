@@ -17,7 +17,7 @@ from zoo.precision import resolve_precision
 class ExportConfig(ClassifierOptions):
     r"""Exports a model as a SavedModel for TensorFlow Serving, or in another format.
 
-    Pass --run for the model of a finished run, --model for one of zoo.publish, or --model and
+    Pass --run for the model of a finished run, --model for a published one, or --model and
     --weights. A SavedModel is written to OUTPUT/MODEL/1, the next time to OUTPUT/MODEL/2, and so
     on; other formats to OUTPUT/MODEL/FORMAT/1. Next to it are model_card.md, with inputs and
     outputs, and labels.txt. A new process with only the runtime of the format has to reproduce the

@@ -23,10 +23,9 @@ OF_RESULTS = (*HEAD, "arguments", "trained on", "s/step", "images/s")
 class ListConfig(Settings):
     """Lists the models: parameters, operations, published accuracy, weights.
 
-    Operations are those of one image of the size in the table, by the paper's conventions (see
-    python -m zoo.flops). Top-1 is the accuracy on ImageNet that was published for the
-    network, which may differ from that of its weights. Only the weights fashion_mnist were
-    trained here.
+    GFLOPs are those of one image of the size in the table, by the paper's conventions: two for
+    each multiply-accumulate. Top-1 is the accuracy on ImageNet that was published for the network,
+    which may differ from that of its weights. Only the weights fashion_mnist were trained here.
     """
 
     patterns: CliPositionalArg[list[str]] = Field(default=["*"])

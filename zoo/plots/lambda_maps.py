@@ -1,4 +1,4 @@
-"""Figures of `zoo.maps` and of the page of `zoo.demo`."""
+"""Figures of lambda maps and attention maps."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

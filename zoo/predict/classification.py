@@ -23,7 +23,7 @@ OUTPUTS = (".png", ".json")
 class PredictConfig(ClassifierOptions):
     """Prints the most probable classes of images.
 
-    Pass --run for the model of a finished run, --model for one of zoo.publish, or --model and
+    Pass --run for the model of a finished run, --model for a published one, or --model and
     --weights. Images are resized and cropped as when the accuracy of the model was measured.
 
     Examples:

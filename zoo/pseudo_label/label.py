@@ -39,7 +39,7 @@ class LabelConfig(Settings):
     """
 
     teacher: Annotated[str, checked_by(_check_teacher)]
-    """Folder of a finished run, of zoo.publish, or of a SavedModel of zoo.export; or
+    """Folder of a finished run, of a published network, or of a SavedModel of zoo.export; or
     hf://OWNER/NAME."""
     input: str = Field(min_length=1)
     """Images to label: a folder or a pattern of image files (** are folders of any depth), a

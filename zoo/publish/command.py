@@ -46,8 +46,8 @@ def _check_license(name: str) -> None:
 class PublishConfig(Settings):
     """Publishes the model of a finished run, in a folder or on the Hugging Face Hub.
 
-    zoo.predict, zoo.evaluate, zoo.export and zoo.demo accept the folder, or hf://OWNER/NAME, as
-    --model. Labels and preprocessing are included. zoo.train accepts a classifier as
+    zoo.predict, zoo.evaluate, zoo.export and other commands accept the folder, or hf://OWNER/NAME,
+    as --model. Labels and preprocessing are included. zoo.train accepts a classifier as
     --model.weights, and Keras itself loads it, too, after import lambda_keras. The hub needs a
     login: hf auth login, or a token in HF_TOKEN. Examples:
 

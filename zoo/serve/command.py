@@ -30,7 +30,7 @@ class ServeConfig(Settings):
     """
 
     export: CliPositionalArg[LocalPath]
-    """Folder of the export, of a classifier or a detector, in any format."""
+    """Folder of the export, of any network and format."""
     name: str = Field(default="", pattern=r"^[^/\s]*$")
     """Name of the model in requests; default: the export's."""
     host: str = Field(default="127.0.0.1", min_length=1)

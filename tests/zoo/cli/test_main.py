@@ -138,5 +138,5 @@ def test_settings_of_python_are_checked_as_those_of_a_command_line(capsys):
         call("list", "classification", {"format": "jsn"})
     with pytest.raises(ValueError, match=r"task: no such task. Received: 'detektion'"):
         call("train", "detektion", {})
-    with pytest.raises(ValueError, match=r"task: no such task. Received: \['detection'\]"):
-        call("train", ["detection"], {})  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match=r"task: no such task. Received: \['a'\]"):
+        call("train", ["a"], {})  # pyright: ignore[reportArgumentType]

@@ -1,13 +1,20 @@
-"""The task of a command line, of files and of run folders."""
+"""The task of a command line, of files, of runs and of published networks."""
 
 import json
 
 import pytest
 
 from zoo import run_folder
-from zoo.cli.tasks import find_task, options
+from zoo.cli import tasks
+from zoo.cli.tasks import Task, choose_source, find_task, options
 from zoo.config import TrainConfig
-from zoo.detection.config import DetectionConfig
+
+
+@pytest.fixture(autouse=True)
+def drawing(monkeypatch):
+    """A task of its own."""
+    row = Task({}, {"source": "zoo.files:location"}, {"training": {"strokes"}})
+    monkeypatch.setitem(tasks.TASKS, "drawing", row)
 
 
 @pytest.mark.parametrize(
@@ -15,42 +22,59 @@ from zoo.detection.config import DetectionConfig
     [
         ("", "classification"),
         ("--config lambda_resnet14_digits", "classification"),
-        ("--config lambda_resnet14_shapes --data.dir shards", "detection"),
-        ("--config=lambda_resnet101_coco", "detection"),
+        ("--config drawing.yaml --data.dir shards", "drawing"),
+        ("--config=drawing.yaml", "drawing"),
         ("--config nowhere.yaml", "classification"),
-        ("--task detection", "detection"),
+        ("--config of_run.yaml", "drawing"),
+        ("--task drawing", "drawing"),
+        ("--task=drawing --config lambda_resnet14_digits", "drawing"),
         ("--run classifier", "classification"),
-        ("--run detector photo.jpg", "detection"),
-        ("--run=old/detector", "detection"),
+        ("--run stated photo.jpg", "drawing"),
+        ("--run=marked", "drawing"),
         ("--run nowhere", "classification"),
-        ("photo.jpg --model old/published", "detection"),
+        ("photo.jpg --model ./published", "drawing"),
         ("--model lambda_resnet50", "classification"),
     ],
 )
 def test_task_of_a_command_line(tmp_path, monkeypatch, arguments, task):
     monkeypatch.chdir(tmp_path)
-    for name, config in (("classifier", TrainConfig()), ("detector", DetectionConfig())):
+    runs = {
+        "classifier": TrainConfig().to_yaml(),
+        "stated": "task: drawing",
+        "marked": "training: {strokes: 3}",
+    }
+    for name, text in runs.items():
         (tmp_path / name).mkdir()
-        (tmp_path / name / "config.yaml").write_text(config.to_yaml())
-    # As it was written before there were tasks.
-    (tmp_path / "old" / "detector").mkdir(parents=True)
-    (tmp_path / "old" / "published").mkdir()
-    (tmp_path / "old" / "published" / "lambda_keras.json").write_text('{"task": "detection"}')
-    text = DetectionConfig().to_yaml().replace("task: detection\n", "")
-    assert "task" not in text
-    (tmp_path / "old" / "detector" / "config.yaml").write_text(text)
+        (tmp_path / name / "config.yaml").write_text(text)
+    (tmp_path / "published").mkdir()
+    (tmp_path / "published" / "lambda_keras.json").write_text('{"task": "drawing"}')
+    (tmp_path / "drawing.yaml").write_text(runs["stated"])
+    (tmp_path / "of_run.yaml").write_text("run: marked")
     assert find_task(options(arguments.split())) == task
 
 
-def test_files_from_before_there_were_tasks():
+def test_settings_that_state_no_task():
     assert find_task({"training": {"epochs": 3}, "data": {"batch_size": 3}}) == "classification"
-    assert find_task({"training": {"steps": 3}}) == "detection"
-    assert find_task({"data": {"test_batch_size": 3}}) == "detection"
+    assert find_task({"training": {"strokes": 3}}) == "drawing"
     assert find_task({"training": 3}) == "classification"
 
 
+def test_a_source_is_of_the_task_and_unknown_tasks_are_refused(tmp_path):
+    class Settings:
+        run = tmp_path
+
+        def __fspath__(self):
+            return "found"
+
+    (tmp_path / "config.yaml").write_text("task: drawing")
+    assert choose_source(Settings()).name == "found"
+    (tmp_path / "config.yaml").write_text("task: drwing")
+    with pytest.raises(ValueError, match=r"task: no such task. Received: 'drwing' \(did you mean"):
+        choose_source(Settings())
+
+
 def test_runs_of_another_task_are_named(tmp_path):
-    (tmp_path / "config.yaml").write_text(DetectionConfig().to_yaml())
+    (tmp_path / "config.yaml").write_text("task: drawing")
     (tmp_path / "metrics.json").write_text(json.dumps({}))
-    with pytest.raises(ValueError, match=r"a run of classification. Received: .* detection"):
+    with pytest.raises(ValueError, match=r"a run of classification. Received: .* drawing"):
         run_folder.load_config(tmp_path)

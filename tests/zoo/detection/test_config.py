@@ -1,8 +1,11 @@
 """Settings of detectors: described, saved and read back."""
 
+import keras
 import pytest
 
 from zoo import run_folder
+from zoo.api import train
+from zoo.cli.tasks import find_task
 from zoo.detection.config import DetectionConfig
 from zoo.detection.convert import ConvertConfig
 
@@ -30,6 +33,32 @@ def test_resolved_settings_are_read_back(tmp_path):
     assert run_folder.load_config(folder, DetectionConfig).to_yaml() == config.to_yaml()
     with pytest.raises(ValueError, match=r"a run of classification. Received: .*detection"):
         run_folder.load_config(folder)
+    with pytest.raises(ValueError, match=r"starts anew, with more --training.steps"):
+        run_folder.check(config)
+
+
+@pytest.mark.parametrize("head", ["", "task: detection\n"])
+def test_task_of_a_run_is_stated_or_known_by_its_settings(tmp_path, head):
+    text = DetectionConfig().to_yaml().replace("task: detection\n", "")
+    assert "task" not in text
+    (tmp_path / "config.yaml").write_text(head + text)
+    assert find_task({"run": tmp_path}) == "detection"
+    assert find_task({"config": tmp_path / "config.yaml"}) == "detection"
+    assert find_task({"data": {"test_batch_size": 3}}) == "detection"
+
+
+@pytest.mark.parametrize("name", ["lambda_resnet14_shapes", "lambda_resnet101_coco"])
+def test_configurations_of_the_zoo_are_of_the_task(name):
+    assert find_task({"config": name}) == "detection"
+
+
+def test_wrong_settings_and_backends_of_functions(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match=r"training\.steps: Input should be"):
+        train("lambda_resnet14_shapes", training={"steps": 0})
+    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+    with pytest.raises(ValueError, match=r"expected Keras on tensorflow .*Received: 'jax'"):
+        train(task="detection", output_dir=tmp_path, data={"dir": tmp_path})
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,18 @@ def shards(tmp_path_factory) -> Path:
     return folder / "shards"
 
 
+def test_run_of_november_2026():
+    image = np.random.default_rng(0).integers(0, 256, (3, 40, 80, 3)).astype("uint8")[0]
+    found = Detector.from_run(RUN).detect(image)
+    expected = json.loads((RUN.parent / "outputs.json").read_text())["detections"]
+    assert [one["category_id"] for one in found] == [one["category_id"] for one in expected]
+    for name in ("score", "bbox"):
+        np.testing.assert_allclose(
+            [one[name] for one in found], [one[name] for one in expected], atol=1e-3
+        )
+    assert all(one["segmentation"]["size"] == [40, 80] for one in found)
+
+
 def test_published_folder(published):
     assert {path.name for path in published.iterdir()} == FILES
     assert (published / "labels.txt").read_text() == "1: disc\n2: square\n4: triangle\n"

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from support.lfs import LFS_POINTER, PULL
 
 from zoo.export.formats import FORMATS
 from zoo.serve.exports import find
@@ -132,3 +133,10 @@ def test_an_export_whose_outputs_are_not_finite(monkeypatch):
     )
     with pytest.raises(ValueError, match=message):
         find(FIXTURES / "onnx").load()
+
+
+@pytest.mark.parametrize("name", ["saved_model", "onnx"])
+def test_pointers_of_git_lfs_in_exports(tmp_path, name):
+    (tmp_path / FORMATS[name].file).write_bytes(LFS_POINTER)
+    with pytest.raises(ValueError, match=f"{FORMATS[name].file} is {PULL}"):
+        find(tmp_path).load()

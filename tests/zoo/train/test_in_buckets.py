@@ -3,22 +3,18 @@
 import re
 import signal
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
 import pytest
-import yaml
 from safetensors.numpy import load
 from support.buckets import serving
-from support.detectors import drawn, settings, sharded  # noqa: F401
 from support.loopback import cluster, free_port
 from support.pseudo_labels import write_selection
 from support.record_files import jpeg, write_tfds, write_tfrecords
-from support.starter import Starter
+from support.starter import Starter, kill_at, names
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-SECONDS = "training_seconds"  # name of a variable in checkpoints
 NAMES = [f"class{number}" for number in range(4)]
 TFDS = (
     "train --data.source tfds --data.name tiny --data.dir gs://bucket/tfds "
@@ -62,25 +58,9 @@ def starter(server, tmp_path_factory):
     starter.close()
 
 
-@pytest.fixture
-def serial(server, tmp_path):
-    """Starts detectors that draw random numbers of images in their order, as `starter` does not."""
-    starter = Starter(server, tmp_path, TF_DETERMINISTIC_OPS="1")
-    yield starter
-    starter.close()
-
-
 @pytest.fixture(autouse=True)
 def no_faults(server):
     server.faults.clear()
-
-
-def names(server, run: str) -> set[str]:
-    """Names in a run folder, without those of TensorBoard's files."""
-    found = {
-        key.removeprefix(f"bucket/{run}/") for key in list(server.objects) if f"/{run}/" in key
-    }
-    return {name for name in found if name and not name.startswith("logs/")}
 
 
 def weights(server, run: str, tmp_path: Path) -> dict[str, np.ndarray]:
@@ -112,12 +92,6 @@ def saved(server, run: str) -> list[int]:
             assert load(server.objects[f"bucket/{run}/{name}"].data)
             steps.append(int(found[1]))
     return sorted(steps)
-
-
-def kill_at(server, starter, place: str, **options) -> None:
-    """Kills the process of the next command in the middle of a request's body, if it has one."""
-    kind = "break" if re.match("upload|read|list", place) else 503
-    server.fail(kind, place, then=starter.kill, **options)
 
 
 # Requests in whose middle a run is killed, how many of them come before in its process, and the
@@ -162,59 +136,6 @@ def test_killed_run_gives_the_same_weights(server, starter, tmp_path):
     code, output = starter.run(TFDS, "gs://bucket/killed")
     assert code == 2
     assert output.startswith("error: output_dir: gs://bucket/killed holds a finished run")
-
-
-def variables(server, run: str, step: int, folder: Path) -> dict[str, np.ndarray]:
-    """All variables of a detector and its optimizer, without the time of its training."""
-    import tensorflow as tf
-
-    path = folder / f"ckpt-{step}"
-    for name in names(server, run):
-        if name.startswith(f"checkpoints/{path.name}."):
-            (folder / Path(name).name).write_bytes(server.objects[f"bucket/{run}/{name}"].data)
-    reader: Any = tf.train.load_checkpoint(str(path))
-    found = reader.get_variable_to_shape_map()
-    return {
-        name: reader.get_tensor(name)
-        for name in found
-        if SECONDS not in name and "OBJECT_GRAPH" not in name
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_killed_detector_gives_the_same_weights(server, serial, sharded, tmp_path):  # noqa: F811
-    """A detector draws other flips after it has resumed: so does the run that it must equal."""
-    server.fill(sharded, "bucket/coco")
-    content = {"task": "detection"} | settings("gs://bucket/coco", "gs://bucket/detector")
-    (tmp_path / "detector.yaml").write_text(yaml.safe_dump(content))
-    command = f"train --config {tmp_path}/detector.yaml"
-    at_2 = {}
-    server.fail(
-        "slow",
-        "upload bucket/detector/checkpoints/ckpt-4_temp/.*data",
-        then=lambda: at_2.update(server.objects),
-    )
-    code, output = serial.run(command)
-    assert code == 0, output
-    for key, found in at_2.items():
-        if key.startswith("bucket/detector/") and "_temp" not in key:
-            server.write(key.replace("detector", "resumed"), found.data)
-    kill_at(server, serial, "upload bucket/killed_detector/checkpoints/ckpt-4_temp")
-    code, output = serial.run(command, "gs://bucket/killed_detector")
-    assert code == -signal.SIGKILL, output
-    for run in ("resumed", "killed_detector"):
-        code, output = serial.run(command, f"gs://bucket/{run}")
-        assert code == 0, output
-        assert "resuming after step 2 of 4" in output
-    for step, other in ((2, "detector"), (4, "resumed")):
-        expected = variables(server, other, step, tmp_path)
-        received = variables(server, "killed_detector", step, tmp_path)
-        assert received.keys() == expected.keys()
-        assert len(received) > 100
-        for name, value in received.items():
-            np.testing.assert_array_equal(value, expected[name], name)
-    assert "bucket/killed_detector/metrics.json" in server.objects
 
 
 # What a run with them gets over, in turn.

@@ -1,4 +1,4 @@
-"""Networks published by `zoo.publish`: descriptions and loading.
+"""Published networks: descriptions and loading.
 
 Descriptions and weights are data: no code in a folder or repository is executed.
 """
@@ -104,7 +104,7 @@ D = TypeVar("D", bound=Description)
 
 @dataclass(frozen=True)
 class Published(ClassifierSource):
-    """A published network: a folder of `zoo.publish`, or `"hf://owner/name[@revision]"`."""
+    """A published network: a folder, or `"hf://owner/name[@revision]"`."""
 
     place: str
     image_size: int | None = None  # None: that of training

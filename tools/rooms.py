@@ -1,0 +1,242 @@
+"""Takes rooms out of copies of the checkout, and checks what is left: `python -m tools.rooms`."""
+
+import ast
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import Field
+from pydantic_settings import CliPositionalArg
+
+from zoo.cli.run import run_command
+from zoo.cli.settings import Settings
+from zoo.errors import unknown
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMANDS, TASKS = ("zoo/cli/commands.py", "COMMANDS"), ("zoo/cli/tasks.py", "TASKS")
+PACKAGES = ("lambda_keras", "zoo", "tools")
+NAMED = re.compile(r"(zoo(?:\.\w+)+):(\w+)|(zoo\.\w+\.\w+)")
+Table = tuple[str, str]  # file, and name of the dictionary
+
+
+class Room(NamedTuple):
+    """What belongs to a room: files, as patterns, with tests and pages; keys of tables."""
+
+    paths: Sequence[str]
+    rows: Mapping[Table, Sequence[str]]
+    words: str = ""  # regular expression of words that no `--help` may have then
+
+
+def _command(name: str, *paths: str, tables: Sequence[Table] = (COMMANDS,)) -> Room:
+    """Returns the room of one command, which may have parts in the rows of tasks."""
+    own = (f"zoo/{name}", f"tests/zoo/{name}", f"tests/zoo/test_{name}.py")
+    return Room((*own, *paths), {table: [name] for table in tables}, rf"zoo\.{name}\b")
+
+
+def _of_detectors(verb: str) -> tuple[str, str]:
+    return f"zoo/detection/{verb}.*", f"tests/zoo/detection/test_{verb}.py"
+
+
+ROOMS = {
+    "detection": Room(
+        (
+            "zoo/detection",
+            "zoo/client.py",
+            "tests/**/test_client.py",
+            "tests/zoo/detection",
+            "tests/bad_inputs/test_detection.py",
+            "tests/support/detectors.py",
+            "tests/fixtures/detector_run",
+            "t*/**/*detection_cost.py",
+            "t*/**/*shapes.py",
+            "tpu_configs/*_coco.yaml",
+            "tpu_configs/*_shapes.yaml",
+            "docs/detection.md",
+            "notebooks/detection.ipynb",
+            "notebooks/segmentation.ipynb",
+        ),
+        {TASKS: ["detection"], COMMANDS: ["detection.convert", "client"]},
+        r"zoo\.detection|[Dd]etector|COCO",
+    ),
+    "serve": _command("serve", "tests/bad_inputs/test_serve.py"),
+    "demo": _command("demo", *_of_detectors("demo"), tables=(COMMANDS, TASKS)),
+    "publish": _command(
+        "publish",
+        *_of_detectors("publish"),
+        "tests/zoo/detection/test_verbs.py",
+        tables=(COMMANDS, TASKS),
+    ),
+    "maps": _command("maps"),
+    "convert": _command("convert"),
+    "flops": _command("flops"),
+}
+
+
+class RoomsConfig(Settings):
+    """Takes rooms out, one after the other, each in a copy of the checkout, and checks the rest.
+
+    Every import has to lead somewhere, every --help has to be there and not to name the room, and
+    the other tests have to pass. Example:
+
+      python -m tools.rooms detection --quick true
+    """
+
+    rooms: CliPositionalArg[list[str]] = Field(default=[])
+    """Rooms to take out, one after the other; none: each."""
+    quick: bool = False
+    """Collect the tests, and run those of the tables, commands and imports alone."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Takes each room out, and prints how long its checks took."""
+    config = RoomsConfig.from_command_line(arguments, "python -m tools.rooms")
+    for name in config.rooms:
+        if name not in ROOMS:
+            raise ValueError(f"rooms: no such room. {unknown(name, ROOMS)}")
+    failed = []
+    for name in config.rooms or ROOMS:
+        start = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix=f"without-{name}-") as folder:
+            wrong = check(Path(folder), name, config.quick)
+        seconds = time.monotonic() - start
+        print(f"without {name}: {wrong or 'all is well'}, {seconds:.0f} s", flush=True)
+        failed += [name] if wrong else []
+    if failed:
+        raise ValueError(f"expected rooms that can be taken out. Received: {', '.join(failed)}")
+
+
+def check(copy: Path, name: str, quick: bool) -> str:
+    """Takes a room out of a copy of the checkout; returns what is wrong then."""
+    copy_checkout(copy)
+    take_out(copy, ROOMS[name])
+    if missing := sorted(dangling(copy) - dangling(ROOT)):
+        return "imports that lead nowhere: " + ", ".join(missing)
+    for arguments in (["-c", f"{HELPS}({ROOMS[name].words!r})"], *_tests(quick)):
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=copy,
+            env={**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        if done.returncode:
+            print(done.stdout[-4000:], flush=True)
+            return f"{' '.join(arguments[:2])[:40]} failed"
+    return ""
+
+
+def _tests(quick: bool) -> list[list[str]]:
+    pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    if not quick:
+        return [[*pytest, "tests"]]
+    return [[*pytest, "--collect-only", "tests"], [*pytest, *QUICK_TESTS]]
+
+
+HELPS = "from tools.rooms import check_helps; check_helps"
+QUICK_TESTS = ("tests/test_imports.py", "tests/zoo/cli", "tests/zoo/test_run_folder.py")
+
+
+def check_helps(words: str) -> None:
+    """Checks every `--help` of this checkout: it is there, and has none of the words."""
+    from zoo.cli import commands, main
+
+    helps: dict[str, tuple[Callable[[list[str]], None], list[str]]]
+    helps = {"lambda-keras": (lambda _: main.main(), [])}
+    for verb, row in commands.COMMANDS.items():
+        run = main.Verb(verb)
+        tasks = row.places if len(row.places) > 1 else ()
+        helps |= {f"{verb} {part}": (run, [part]) for part in row.parts} | {verb: (run, [])}
+        helps |= {f"{verb}, {task}": (run, ["--task", task]) for task in tasks}
+    sys.argv = ["lambda-keras", "--help"]
+    for name, (run, rest) in helps.items():
+        with redirect_stdout(io.StringIO()) as printed, suppress(SystemExit):
+            run([*rest, "--help"])
+        text = printed.getvalue()
+        found = re.search(words, text)
+        if found or not text.startswith("usage: "):
+            around = text[max(0, found.start() - 60) : found.end() + 20] if found else text[:80]
+            raise ValueError(f"{name} --help: {around!r}")
+
+
+def copy_checkout(folder: Path) -> None:
+    """Copies the files that git tracks, or would, into an empty folder."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, names.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+
+
+def take_out(folder: Path, room: Room) -> None:
+    """Removes the files of a room, and its rows of tables."""
+    for pattern in room.paths:
+        for path in [*folder.glob(pattern)]:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for (file, table), keys in room.rows.items():
+        for key in keys:
+            drop(folder / file, table, key)
+
+
+def drop(path: Path, table: str, key: str) -> None:
+    """Removes the lines of an entry of a dictionary from a module."""
+    text = path.read_text("utf-8")
+    entries = [
+        (name, value)
+        for node in ast.parse(text).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == table
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Dict)
+        for name, value in zip(inner.keys, inner.values, strict=True)
+        if isinstance(name, ast.Constant) and name.value == key
+    ]
+    if not entries:
+        raise ValueError(f"expected the key {key!r} in {table} of {path.name}. Received: none")
+    lines = text.splitlines(keepends=True)
+    for name, value in reversed(entries):
+        del lines[name.lineno - 1 : value.end_lineno]
+    path.write_text("".join(lines), "utf-8")
+
+
+def dangling(folder: Path) -> set[str]:
+    """Returns the imports of the packages, wherever they stand in a file, that lead nowhere.
+
+    Names of modules in the tables of commands and tasks are imports, too.
+    """
+    found = set()
+    for path in (file for name in PACKAGES for file in (folder / name).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = []
+            if isinstance(node, ast.ImportFrom):
+                names = [(str(node.module), alias.name) for alias in node.names]
+            elif isinstance(node, ast.Constant) and (named := NAMED.fullmatch(str(node.value))):
+                names = [(named[1] or named[3], named[2] or "")]
+            found |= {
+                f"{module}:{name} in {path.relative_to(folder)}"
+                for module, name in names
+                if module.split(".")[0] in PACKAGES and not _exists(folder, module, name)
+            }
+    return found
+
+
+def _exists(folder: Path, module: str, name: str) -> bool:
+    """Returns whether there is a module, and a name in it or below it."""
+    place = folder.joinpath(*module.split("."))
+    if (name and (place / name).is_dir()) or (place / f"{name}.py").is_file():
+        return True
+    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    return file.is_file() and name in file.read_text("utf-8")
+
+
+if __name__ == "__main__":
+    run_command(main)
