@@ -123,11 +123,7 @@ MIXER = """\
         `"global"`, `"axial"` and `"augmented"` need an `input_shape` of known height and width.
 """
 MIXER += _hyper_parameters(
-    [
-        name
-        for name in MixerArguments.__annotations__
-        if name not in LambdaArguments.__annotations__
-    ],
+    [*MixerArguments.__annotations__][len(LambdaArguments.__annotations__) :],
     "attention layers in `lambda_keras.layers`, next to their `num_heads`, `key_dim`, "
     "`multi_query`, `scope` and `strided_queries`. Each mixer accepts its own ones only.",
 )
