@@ -19,7 +19,7 @@ REASONS = {
     (FLOPS, "_nodes_by_depth"): "calls of layers: a shared layer counts once for each",
     (FOLDING, "_keras_history"): "the layer whose output a tensor is",
     (NORM, "_moments"): "mean and variance in one pass, or without cancellation; Keras' call stays",
-    ("zoo/registry.py", "_flatten_layers"): "layers within layers",
+    ("zoo/variables.py", "_flatten_layers"): "layers within layers",
     ("zoo/train/classification.py", "_flatten_layers"): "layers within layers",
     (LOOP, "_aggregate_additional_loss"): "as Keras' compute_loss does for losses of layers",
     (LOOP, "_compile_loss"): "the loss alone, without those of layers",

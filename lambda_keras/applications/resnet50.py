@@ -16,7 +16,7 @@ def ResNet50(
     classifier_activation: Any = "softmax", name: str = "resnet50",
     **arguments: Unpack[MixerResNetArguments],
 ) -> keras.Model:  # fmt: skip
-    """ResNet-50 (v1) with lambda layers in place of all 3x3 convolutions of some stages.
+    """ResNet-50 (v1) of the ablations; its arguments choose lambda layers or attention by stage.
 
     Blocks of c2 to c5: 3, 4, 6, 3.
     25,557,032 parameters, 8.178 GFLOPs for an image of 224x224.
