@@ -25,7 +25,7 @@ FLOORS = (
     ("errors",),
     ("files", "backend", "registry", "precision", "variables", "model_card"),
     ("fields",),
-    ("cli", "results"),
+    ("cli", "results", "measurements"),
     ("config",),
     ("run_folder", "devices"),
     ("data",),

@@ -20,12 +20,12 @@ from pydantic import Field
 
 from tests.support.buckets import BucketServer, Request, serving
 from tests.support.record_files import jpeg, write_tfrecords
-from zoo.benchmark.report import find_hardware
 from zoo.cli.run import run_command
 from zoo.cli.settings import Settings
 from zoo.config import DataConfig
 from zoo.fields import Count, OutputFile, named
 from zoo.files import write_json
+from zoo.measurements import find_hardware
 from zoo.model_card import table
 
 SHARDS, IMAGES, CLASSES, BATCH = 16, 2048, 4, 64

@@ -8,11 +8,9 @@ from typing import Any
 
 from pydantic_settings import CliPositionalArg
 
-from zoo.benchmark.layer import MODES
-from zoo.benchmark.report import columns, print_table, read_report
-from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING
 from zoo.cli.run import run_command
 from zoo.cli.settings import Settings
+from zoo.measurements import FORWARD, FORWARD_BACKWARD, TRAINING, columns, print_table, read_report
 
 TOLERATED = 1.05  # time of `auto`, relative to the fastest implementation
 COMPARED = ("positions", "scope", "batch", "mode", "best", "auto_of_best")
@@ -50,7 +48,7 @@ def choices(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Compares `auto` with the fastest implementation of each size and mode."""
     cases: dict[tuple, dict[str, float]] = {}
     for row in rows:
-        for mode in MODES:
+        for mode in (FORWARD, FORWARD_BACKWARD):
             if "implementation" in row and row.get(mode, {}).get("ms"):
                 key = (row["size"] ** row["axes"], row["scope"], row["batch"], mode)
                 cases.setdefault(key, {})[row["implementation"]] = row[mode]["ms"]

@@ -16,21 +16,13 @@ from tools.kernels import DEVICES, Device
 from zoo.backend import use_backend
 from zoo.benchmark.layer import MODES, STAGES, Batch, LayerSettings, Scopes, Sizes, compare
 from zoo.benchmark.models import KerasNetwork, Network, ZooNetwork, parse
-from zoo.benchmark.report import (
-    Case,
-    CaseReport,
-    Results,
-    columns,
-    installed,
-    print_table,
-    progress,
-    quotient,
-)
-from zoo.benchmark.settings import TRAINING, MixedDtype
+from zoo.benchmark.report import Case, CaseReport, Results, progress, quotient
+from zoo.benchmark.settings import MixedDtype
 from zoo.benchmark.timing import reason
 from zoo.cli.run import run_command
 from zoo.export.runtimes import end_with_parent
 from zoo.fields import LARGEST, Count, checked_by, one_of
+from zoo.measurements import TRAINING, columns, installed, print_table
 from zoo.precision import precision
 
 LEARNING_RATE, MOMENTUM, EMA, LABEL_SMOOTHING, WEIGHT_DECAY = 0.1, 0.9, 0.9999, 0.1, 4e-5

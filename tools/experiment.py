@@ -16,13 +16,13 @@ from pydantic import Field, model_validator
 from pydantic_settings import CliPositionalArg
 
 from tools import elpv
-from zoo.benchmark.report import Column, find_hardware, installed, print_table
 from zoo.cli.run import run_command
 from zoo.cli.settings import Section, Settings
 from zoo.config import NetworkName, OptimizerConfig
 from zoo.errors import printable, unknown
 from zoo.fields import Count, LocalPath, OutputFile, TypedValues, read_settings
 from zoo.files import write_json
+from zoo.measurements import Column, find_hardware, installed, print_table
 
 LEVEL, POWER = 0.05, 0.8  # of the paired t-test, and of the difference that it would have found
 ROTATION, SHIFT = 30, 4  # degrees and pixels, at most, of `moved` test images

@@ -14,8 +14,9 @@ from pydantic import TypeAdapter
 
 from lambda_keras.layers.position_lambdas import compiling_for
 from zoo.benchmark.backends import TensorFlow
-from zoo.benchmark.settings import TRAINING, Dtype
+from zoo.benchmark.settings import Dtype
 from zoo.benchmark.timing import reason
+from zoo.measurements import TRAINING
 
 ASSIGNED = {
     "AssignVariableOp": lambda value, new: new,

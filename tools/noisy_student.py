@@ -11,12 +11,12 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from tools.experiment import FEWEST, compare
-from zoo.benchmark.report import columns, find_hardware, installed, print_table
 from zoo.cli.run import run_command
 from zoo.cli.settings import Settings
 from zoo.errors import printable
 from zoo.fields import Count, LocalPath, OutputFile, OutputFolder
 from zoo.files import write_json
+from zoo.measurements import columns, find_hardware, installed, print_table
 
 CONFIG, DATA = "lambda_resnet14_fashion_mnist", "fashion_mnist"
 TEACHER, NOISE = "teacher", "noise alone"

@@ -11,11 +11,10 @@ import yaml
 from pydantic_settings import CliPositionalArg
 
 from tools.choices import timm_rows
-from zoo.benchmark.report import read_report
-from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, place
 from zoo.cli.run import run_command
 from zoo.cli.settings import Settings
 from zoo.errors import needs_extra
+from zoo.measurements import FORWARD, FORWARD_BACKWARD, place, read_report
 from zoo.plots.style import INK, PALE, TEST, TRAIN, new_figure, open_frame, save_figure
 
 with needs_extra("train"):

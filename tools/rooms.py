@@ -76,8 +76,17 @@ ROOMS = {
         tables=(COMMANDS, TASKS),
     ),
     "maps": _command("maps"),
-    "convert": _command("convert"),
+    "convert": _command("convert", "tests/bad_inputs/test_convert.py"),
     "flops": _command("flops"),
+    "benchmark": _command(
+        "benchmark",
+        "tests/support/tiny_networks.py",
+        *(f"t*/**/*{name}.py" for name in ("compiled", "compiler", "lowering", "kernels")),
+        "tools/devices.yaml",
+    ),
+    "pseudo_label": _command(
+        "pseudo_label", "tools/measure_pseudo_labels.py", "docs/pseudo_labels.md"
+    ),
 }
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic_settings import CliPositionalArg
 
-from zoo.benchmark.report import Column, column, columns, read_report
 from zoo.cli.run import run_command
 from zoo.cli.settings import Settings
 from zoo.errors import unknown
+from zoo.measurements import Column, column, columns, read_report
 from zoo.model_card import table
 
 Row = Mapping[str, Any]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 BACKENDS = ("tensorflow", "jax", "torch")
 _process: int | None = None  # process that runs networks; its forks cannot
@@ -86,3 +87,17 @@ def cores(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cg
 def cores_if_fewer() -> int:
     """Returns `cores`, or 0 if they are all cores of the machine, which runtimes count."""
     return cores() if cores() < (os.cpu_count() or 1) else 0
+
+
+def stateless_call(layer: Any, trainable: Any, state: Any, *inputs: Any, **call: Any) -> Any:
+    """Calls a layer with other weights; returns its outputs and its state after the call.
+
+    Keras' own `stateless_call` casts neither inputs nor weights to the layer's compute dtype.
+    """
+    import keras
+
+    variables = [*layer.trainable_variables, *layer.non_trainable_variables]
+    mapping = [*zip(variables, [*trainable, *state], strict=True)]
+    with keras.StatelessScope(state_mapping=mapping) as scope:
+        outputs = layer(*inputs, **call)
+    return outputs, [scope.get_current_value(one) for one in layer.non_trainable_variables]

@@ -24,7 +24,7 @@ from lambda_keras.layers.position_lambdas import IMPLEMENTATIONS
 from tools import plots
 from tools import table as command
 from tools.coverage import Statement, read_coverage
-from zoo.benchmark.report import read_report
+from zoo.measurements import read_report
 from zoo.model_card import table as markdown
 from zoo.registry import TABLE
 

@@ -1,4 +1,4 @@
-"""Wrong arguments of what lambda_keras.applications has, and of zoo.convert."""
+"""Wrong arguments of what lambda_keras.applications has."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from support import commands
 
 from lambda_keras.applications import (
     BoTNet26T256,
@@ -190,25 +189,6 @@ CALLS = [
     (lambda: create_model("resnet50", mixer_arguments=[7]), "Received: 'mixer_arguments'"),
 ]
 
-OK = ("--model", "lambda_resnet14", "--weights", "text.pth", "--output", "out.weights.h5")
-COMMANDS = [
-    ((), "model"),
-    ((*OK, "--model", "lambda_resnet14x"), "did you mean 'lambda_resnet14'"),
-    ((*OK, "--weights", "imagenet"), "weights='imagenet' of 'lambda_resnet14'"),
-    *(
-        ((*OK, "--weights", name), f"that exists. Received: weights='{name}'")
-        for name in ("none.pth", "folder.pth", "text.zip")
-    ),
-    ((*OK, "--weights", "hf://a"), "'hf://owner/repo@revision'. Received: 'hf://a'"),
-    ((*OK, "--weights", "text.weights.h5"), "expected an intact HDF5 weights file"),
-    ((*OK, "--weights", "text.safetensors"), "expected an intact safetensors"),
-    *(
-        ((*OK, "--output", name), "expected a file named .weights.h5")
-        for name in ("out.h5", ".weights.h5")
-    ),
-    ((*OK, "--output", "text.weights.h5"), "expected an output that is not"),
-]
-
 
 def tiny() -> keras.Model:
     inputs = keras.Input((8, 8, 3))
@@ -233,12 +213,3 @@ def test_constructors(constructor, arguments, part, monkeypatch):
 @pytest.mark.parametrize(("call", "part"), CALLS)
 def test_calls(call, part):
     refused(call, part)
-
-
-@pytest.mark.parametrize(("arguments", "part"), COMMANDS)
-def test_convert(arguments, part, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    for name in ("text.pth", "text.zip", "text.weights.h5", "text.safetensors"):
-        (tmp_path / name).write_text("text")
-    (tmp_path / "folder.pth").mkdir()
-    assert part in commands.refuse(" ".join(("convert", *arguments)), monkeypatch, capsys)

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.commands import fail
+from support.commands import fail, present
 
 from zoo.cli.main import Verb
 
@@ -124,7 +124,7 @@ def nothing_written(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("line", "part"), COMMANDS)
+@pytest.mark.parametrize(("line", "part"), present(COMMANDS))
 def test_command(nothing_written, monkeypatch, capsys, line, part):
     verb, *arguments = shlex.split(line.replace("LABEL", LABEL))
     assert part in fail(Verb(verb), monkeypatch, capsys, *arguments)

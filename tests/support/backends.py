@@ -67,7 +67,7 @@ def _tensorflow(layer, inputs, cotangent, call):
 def _jax(layer, inputs, cotangent, call):
     import jax
 
-    from zoo.benchmark.backends import stateless_call
+    from zoo.backend import stateless_call
 
     weights = [variable.value for variable in layer.trainable_variables]
     state = [variable.value for variable in layer.non_trainable_variables]

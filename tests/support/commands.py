@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from zoo.cli.commands import COMMANDS
 from zoo.cli.main import Verb
 from zoo.cli.run import run_command
 
@@ -50,3 +51,8 @@ def refuse(line: str, monkeypatch, capsys, *more: str, **mains) -> str:
     assert error[:-1].isprintable()
     assert sorted(Path().rglob("*")) == before
     return error
+
+
+def present(rows: list) -> list:
+    """Rows whose first word is a command that is there: `python -m tools.rooms` removes some."""
+    return [row for row in rows if row[0].split()[0] in COMMANDS]

@@ -5,7 +5,7 @@ import json
 
 from lambda_keras.layers.position_lambdas import choices as table
 from tools import choices
-from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD, TRAINING
+from zoo.measurements import FORWARD, FORWARD_BACKWARD, TRAINING
 
 
 def test_rows_correct_the_table(monkeypatch):

@@ -9,6 +9,7 @@ from importlib import metadata
 import keras
 import pytest
 from support import needs
+from support.tiny_networks import tiny_networks  # noqa: F401
 
 from lambda_keras.layers import BatchNormalization
 from tools import compiled
@@ -118,7 +119,7 @@ def test_layers(answers, capsys, tmp_path):
     assert not asked
 
 
-def test_networks(answers, tiny_networks, capsys, tmp_path):
+def test_networks(answers, tiny_networks, capsys, tmp_path):  # noqa: F811
     asked, found = answers
     found |= {"lambda_resnet50@160x128": analysis(9.0), "keras.MobileNet@32": {"reason": "ended"}}
     output = tmp_path / "v5e.json"
@@ -147,7 +148,7 @@ def test_a_python_without_tensorflow_for_tpus_is_one_line(answers):
         compiled.main(settings.split())
 
 
-def test_step_of_a_recipe_is_that_of_the_run(monkeypatch, tiny_networks):
+def test_step_of_a_recipe_is_that_of_the_run(monkeypatch, tiny_networks):  # noqa: F811
     """With its own optimizer, schedule, L2, objective and metrics, at another size and batch."""
     monkeypatch.setattr("zoo.train.network.create_model", models.create_model)
     case = compiled.parse_trained("recipe.lambda_mobilenet_v2_i224_350ep@32x2")
@@ -165,7 +166,7 @@ def test_step_of_a_recipe_is_that_of_the_run(monkeypatch, tiny_networks):
     assert len(model.metrics_variables) == 6  # totals and counts of the loss and two accuracies
 
 
-def test_step_has_l2_averages_and_smoothing(tiny_networks):
+def test_step_has_l2_averages_and_smoothing(tiny_networks):  # noqa: F811
     (name,) = ["lambda_resnet14@32x2:classes=3"]
     model = compiled.parse_trained(name).compile()
     network = model.network

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from support.detectors import drawn, sharded  # noqa: F401
 
 from tools import detection_cost as cost
 from zoo.detection.shards import Dataset
@@ -85,7 +86,7 @@ def test_masks_that_the_data_lack(monkeypatch):
 
 
 @pytest.mark.slow
-def test_step_on_shards_without_masks(sharded, capsys):
+def test_step_on_shards_without_masks(sharded, capsys):  # noqa: F811
     options = ["--image_size", "64", "--dir", str(sharded), "--batch_size", "1", "--masks", "no"]
     cost.main(["mobilenet_v2", *options])
     title, head, _, row = capsys.readouterr().out.splitlines()

@@ -7,9 +7,9 @@ import pytest
 from PIL import Image
 
 from tools import plots
-from zoo.benchmark.layer import MODES
+from zoo.measurements import FORWARD, FORWARD_BACKWARD
 
-AT = "us_per_position"
+AT, MODES = "us_per_position", (FORWARD, FORWARD_BACKWARD)
 
 
 def report(names, scopes=(7,), memory=None, missing=(), axes=2, **changes):

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from PIL import Image
 from pycocotools.mask import decode
+from support.detectors import drawn  # noqa: F401
 
 from tools import shapes
 from zoo.detection import coco
 
 
-def test_annotations_pass_every_check(drawn):
+def test_annotations_pass_every_check(drawn):  # noqa: F811
     for part in ("train", "val"):
         read = coco.read(drawn / f"{part}.json", drawn / part)
         assert read.categories == {1: "disc", 2: "square", 3: "triangle"}
@@ -23,7 +24,7 @@ def test_annotations_pass_every_check(drawn):
         assert {one["category_id"] for one in found} == {1, 2, 3}
 
 
-def test_boxes_are_those_of_the_masks(drawn):
+def test_boxes_are_those_of_the_masks(drawn):  # noqa: F811
     content = json.loads((drawn / "val.json").read_text())
     for one in content["annotations"]:
         mask = decode(one["segmentation"])

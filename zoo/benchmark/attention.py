@@ -7,10 +7,11 @@ from pydantic import Field
 
 from zoo.benchmark.layer import AS, HEADS, MODES, Batch, DenseLimit, MixerLayer, Text, parse_size
 from zoo.benchmark.models import read_arguments
-from zoo.benchmark.report import Results, columns, quotient
+from zoo.benchmark.report import Results, quotient
 from zoo.benchmark.settings import BackendSettings, EachOnce, MixedDtype
 from zoo.benchmark.timing import Bench
 from zoo.fields import checked_by
+from zoo.measurements import columns
 
 COLUMNS = columns("ms", "ratio", "temporary_bytes")
 Size = Annotated[Text, checked_by(partial(parse_size, divisor=2 * HEADS["global"]))]

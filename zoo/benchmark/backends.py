@@ -15,6 +15,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from zoo.backend import stateless_call
+
 # Passes that would move out of a loop what is the same in all turns: everything.
 HOISTING = "while-loop-invariant-code-motion,while-loop-expensive-invariant-code-motion"
 
@@ -283,20 +285,6 @@ class JaxLoop(Jax):
 def _weights(layer: keras.layers.Layer) -> list[list]:
     groups = (layer.trainable_variables, layer.non_trainable_variables)
     return [[weight.value for weight in group] for group in groups]
-
-
-def stateless_call(
-    layer: keras.layers.Layer, trainable: Any, state: Any, *inputs: Any, **call: Any
-):
-    """Calls a layer with other weights; returns its outputs and its state after the call.
-
-    Keras' own `stateless_call` casts neither inputs nor weights to the layer's compute dtype.
-    """
-    variables = [*layer.trainable_variables, *layer.non_trainable_variables]
-    mapping = [*zip(variables, [*trainable, *state], strict=True)]
-    with keras.StatelessScope(state_mapping=mapping) as scope:
-        outputs = layer(*inputs, **call)
-    return outputs, [scope.get_current_value(one) for one in layer.non_trainable_variables]
 
 
 def current_backend(xla: bool = False, looping: bool = False) -> Backend:

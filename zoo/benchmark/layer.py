@@ -9,19 +9,12 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from zoo.benchmark.models import read_arguments
-from zoo.benchmark.report import Case, Results, columns, quotient
-from zoo.benchmark.settings import (
-    BASELINE,
-    FORWARD,
-    FORWARD_BACKWARD,
-    BackendSettings,
-    BenchmarkSettings,
-    Dtype,
-    EachOnce,
-)
+from zoo.benchmark.report import Case, Results, quotient
+from zoo.benchmark.settings import BASELINE, BackendSettings, BenchmarkSettings, Dtype, EachOnce
 from zoo.benchmark.timing import Bench
 from zoo.errors import unknown
 from zoo.fields import LARGEST, BatchSize, checked_by
+from zoo.measurements import FORWARD, FORWARD_BACKWARD, columns
 
 KEY_DIM = 16  # of lambda layers in the paper, and the default
 HEADS = {"lambda": 4, "global": 8}  # defaults; local attention also needs keys of an even depth

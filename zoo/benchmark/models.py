@@ -11,19 +11,12 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from zoo.benchmark.report import (
-    Case,
-    CaseReport,
-    Results,
-    columns,
-    installed,
-    quotient,
-    threads,
-)
-from zoo.benchmark.settings import FORWARD, TRAINING, BackendSettings, Dtype, EachOnce, MixedDtype
+from zoo.benchmark.report import Case, CaseReport, Results, quotient, threads
+from zoo.benchmark.settings import BackendSettings, Dtype, EachOnce, MixedDtype
 from zoo.benchmark.timing import Bench
 from zoo.errors import unknown
 from zoo.fields import BatchSize, checked_by, one_of, typed
+from zoo.measurements import FORWARD, TRAINING, columns, installed
 from zoo.precision import precision
 from zoo.registry import create_model, find_model
 from zoo.variables import trainable_parameters

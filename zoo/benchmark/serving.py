@@ -11,10 +11,11 @@ from pydantic import Field
 
 from zoo.backend import use_backend
 from zoo.benchmark.models import Network, ZooNetwork, parse
-from zoo.benchmark.report import Report, columns, print_table, progress, threads
+from zoo.benchmark.report import Report, progress, threads
 from zoo.benchmark.settings import BenchmarkSettings, EachOnce, MinMs, Rounds
 from zoo.benchmark.timing import singly, time_in_turn
 from zoo.fields import BatchSize, checked_by
+from zoo.measurements import columns, print_table
 
 Predict = Callable[[Any], Any]  # from arrays of images in [0, 255] to probabilities
 KERAS, PREDICT, BARE = "Keras predict", "zoo.predict", "tf.function"

@@ -1,9 +1,8 @@
 """Settings that benchmark commands share."""
 
 import os
-from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -21,19 +20,12 @@ def _each_once(values: tuple) -> None:
         raise ValueError(f"expected one or more, each once. Received: {values}")
 
 
-FORWARD, FORWARD_BACKWARD, TRAINING = "forward", "forward_backward", "training"
 BASELINE = "einsum"  # the paper's own order of computation (Figure 3)
 MixedDtype = Literal["float32", "mixed_bfloat16", "mixed_float16"]
 Dtype = Literal[MixedDtype, "bfloat16", "float16"]
 EachOnce = checked_by(_each_once)
 Rounds = Annotated[Count, Field(description="Rounds, of which the median counts.")]
 MinMs = Annotated[float, Field(gt=0, description="Faster ones are called repeatedly in a round.")]
-
-
-def place(report: Mapping[str, Any]) -> str:
-    """Describes the hardware of a report in a few words."""
-    known = report["hardware"]
-    return known.get("accelerator") or f"{known['cpu']}, {known['cores']} CPU cores"
 
 
 class BenchmarkSettings(Settings):

@@ -8,10 +8,11 @@ from typing import Annotated
 from pydantic import Field
 
 from zoo.benchmark.layer import HEADS, Batch, MixerLayer, Odd
-from zoo.benchmark.report import Results, columns
-from zoo.benchmark.settings import FORWARD, BackendSettings, EachOnce, MixedDtype
+from zoo.benchmark.report import Results
+from zoo.benchmark.settings import BackendSettings, EachOnce, MixedDtype
 from zoo.benchmark.timing import Bench
 from zoo.fields import Count
+from zoo.measurements import FORWARD, columns
 
 COLUMNS = columns("ms", "ms_per_step")
 CELL, LAYER = "LambdaCell", "LambdaLayer"

@@ -164,7 +164,7 @@ class PseudoConfig(Section):
     """Pseudo-labeled images in every training batch, in addition to `batch_size` labeled ones."""
 
     dir: AnyPath | None = None
-    """Folder of zoo.pseudo_label select, local or gs://; None: labeled images alone."""
+    """Folder of selected pseudo-labels, local or gs://; None: labeled images alone."""
     ratio: float = Field(default=3, gt=0, le=1000)
     """Pseudo-labeled images for each labeled one. The loss is the mean over the labeled images
     plus this times the mean over the others."""

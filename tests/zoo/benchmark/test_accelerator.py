@@ -15,7 +15,7 @@ from zoo.benchmark.backends import current_backend
 from zoo.benchmark.layer import MODES, Implementation
 from zoo.benchmark.models import MODES as OF_NETWORKS
 from zoo.benchmark.models import parse
-from zoo.benchmark.settings import FORWARD, TRAINING
+from zoo.measurements import FORWARD, TRAINING
 
 CASE = Implementation("conv", size=4, depth=8, batch=2, scope=3)
 BACKEND = keras.backend.backend()

@@ -9,7 +9,7 @@ from zoo.benchmark import __main__ as command
 from zoo.benchmark import attention
 from zoo.benchmark.attention import Config
 from zoo.benchmark.layer import MixerLayer
-from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD
+from zoo.measurements import FORWARD, FORWARD_BACKWARD
 from zoo.results import RESULTS
 
 ALL = ("lambda", *Config().mixers)

@@ -9,7 +9,7 @@ from support.backends import output_and_gradients
 
 from zoo.benchmark.backends import Backend, Step, current_backend, random_tensor
 from zoo.benchmark.layer import Implementation
-from zoo.benchmark.settings import FORWARD, FORWARD_BACKWARD
+from zoo.measurements import FORWARD, FORWARD_BACKWARD
 
 CONV = Implementation("conv", size=4, depth=8, batch=2, scope=3)
 

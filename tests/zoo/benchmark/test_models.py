@@ -8,7 +8,7 @@ from keras import ops
 from zoo.benchmark import __main__ as command
 from zoo.benchmark import models
 from zoo.benchmark.models import MODES, ZooNetwork, parse
-from zoo.benchmark.settings import TRAINING
+from zoo.measurements import TRAINING
 
 
 def test_tables_and_json(tiny_networks, tmp_path, capsys):

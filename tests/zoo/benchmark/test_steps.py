@@ -8,8 +8,8 @@ from keras import ops
 
 from zoo.benchmark import __main__ as command
 from zoo.benchmark.backends import current_backend
-from zoo.benchmark.settings import FORWARD
 from zoo.benchmark.steps import CELL, LAYER, Config
+from zoo.measurements import FORWARD
 
 
 def test_table_and_json(tmp_path, capsys):

@@ -4,9 +4,8 @@ import pytest
 
 from zoo.benchmark import timing
 from zoo.benchmark.layer import Config, Implementation
-from zoo.benchmark.report import columns
-from zoo.benchmark.settings import FORWARD
 from zoo.benchmark.timing import Bench, Timing, singly, time_in_turn, together
+from zoo.measurements import FORWARD, columns
 
 CASE = Implementation("auto", size=4, depth=8, batch=1, scope=3)
 
