@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE =
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo demo-detection demo-docs docs docs-programs test test-all lint test-slow test-jax \
-  test-torch test-tf221 test-pseudo test-benchmark lock clean
+  test-torch test-tf221 test-pseudo test-benchmark test-rooms lock clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,7 +39,7 @@ ALL = -m "slow or not slow"  # what pyproject.toml leaves out of `make test`, to
 test: lint  ## Lint, type-check and run the quick tests on TensorFlow
 	.venv/bin/python -m pytest $(WORKERS)
 
-test-all: test-slow test-jax test-torch test-tf221 test-pseudo test-benchmark docs  ## Run what `make test` leaves out: slow tests, other backends and packages, the site
+test-all: test-slow test-jax test-torch test-tf221 test-pseudo test-benchmark test-rooms docs  ## Run what `make test` leaves out: slow tests, other backends and packages, the site
 
 lint: .venv/installed  ## ruff (rules and format) and pyright
 	.venv/bin/ruff check .
@@ -83,6 +83,11 @@ test-tf221: .venv-tf221/installed  ## Run layers, a training and an export on Te
 	  tests/layers/test_saved_layers.py tests/layers/test_batch_normalization.py \
 	  tests/layers/position_lambdas tests/zoo/export/test_saved_model.py \
 	  tests/zoo/train/test_classification.py::test_run_folder_is_complete
+
+# Of all rooms the short form: ROOMS="detection serve" QUICK=false runs every quick test without each.
+QUICK = true
+test-rooms: .venv/installed  ## Take rooms out of copies of the checkout, and check what is left
+	.venv/bin/python -m tools.rooms $(ROOMS) --quick $(QUICK)
 
 # Every warning is an error: links and anchors that lead nowhere, missing or undocumented symbols.
 SPHINX = .venv-docs/bin/sphinx-build -W --keep-going --conf-dir docs -d build/doctrees

@@ -10,7 +10,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout, suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,11 +22,12 @@ from pydantic_settings import CliPositionalArg
 from zoo.cli.run import run_command
 from zoo.cli.settings import Settings
 from zoo.errors import unknown
+from zoo.fields import Count
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMANDS, TASKS = ("zoo/cli/commands.py", "COMMANDS"), ("zoo/cli/tasks.py", "TASKS")
-PACKAGES = ("lambda_keras", "zoo", "tools")
-NAMED = re.compile(r"(zoo(?:\.\w+)+):(\w+)|(zoo\.\w+\.\w+)")
+PACKAGES = ("lambda_keras", "zoo", "tools", "tests")
+NAMED = re.compile(r"^(zoo(?:\.\w+)+):?(\w*)$")
 Table = tuple[str, str]  # file, and name of the dictionary
 
 
@@ -67,7 +70,12 @@ ROOMS = {
         {TASKS: ["detection"], COMMANDS: ["detection.convert", "client"]},
         r"zoo\.detection|[Dd]etector|COCO",
     ),
-    "serve": _command("serve", "tests/bad_inputs/test_serve.py"),
+    "serve": _command(
+        "serve",
+        "tests/bad_inputs/test_serve.py",
+        "tests/support/serving.py",
+        "tests/zoo/detection/test_verbs.py",
+    ),
     "demo": _command("demo", *_of_detectors("demo"), tables=(COMMANDS, TASKS)),
     "publish": _command(
         "publish",
@@ -102,7 +110,9 @@ class RoomsConfig(Settings):
     rooms: CliPositionalArg[list[str]] = Field(default=[])
     """Rooms to take out, one after the other; none: each."""
     quick: bool = False
-    """Collect the tests, and run those of the tables, commands and imports alone."""
+    """Of the tests, run those of imports, tables and commands alone."""
+    workers: Count = 2
+    """Rooms at a time."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -111,16 +121,21 @@ def main(arguments: Sequence[str]) -> None:
     for name in config.rooms:
         if name not in ROOMS:
             raise ValueError(f"rooms: no such room. {unknown(name, ROOMS)}")
-    failed = []
-    for name in config.rooms or ROOMS:
-        start = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix=f"without-{name}-") as folder:
-            wrong = check(Path(folder), name, config.quick)
-        seconds = time.monotonic() - start
-        print(f"without {name}: {wrong or 'all is well'}, {seconds:.0f} s", flush=True)
-        failed += [name] if wrong else []
+    names = config.rooms or [*ROOMS]
+    with ThreadPoolExecutor(config.workers) as pool:
+        failed = [*filter(None, pool.map(partial(report, quick=config.quick), names))]
     if failed:
         raise ValueError(f"expected rooms that can be taken out. Received: {', '.join(failed)}")
+
+
+def report(name: str, quick: bool) -> str:
+    """Prints what is wrong without a room, and the time; returns its name if anything is."""
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix=f"without-{name}-") as folder:
+        wrong = check(Path(folder), name, quick)
+    seconds = time.monotonic() - start
+    print(f"without {name}: {wrong or 'all is well'}, {seconds:.0f} s", flush=True)
+    return name if wrong else ""
 
 
 def check(copy: Path, name: str, quick: bool) -> str:
@@ -146,13 +161,15 @@ def check(copy: Path, name: str, quick: bool) -> str:
 
 def _tests(quick: bool) -> list[list[str]]:
     pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    if not quick:
-        return [[*pytest, "tests"]]
-    return [[*pytest, "--collect-only", "tests"], [*pytest, *QUICK_TESTS]]
+    return [[*pytest, *(QUICK_TESTS if quick else ["tests"])]]
 
 
+# An editable installation would find in the checkout what the copy lacks.
+WITHOUT_CHECKOUT = """import sys
+sys.meta_path[:] = [one for one in sys.meta_path if "__editable__" not in str(one)]
+"""
 HELPS = "from tools.rooms import check_helps; check_helps"
-QUICK_TESTS = ("tests/test_imports.py", "tests/zoo/cli", "tests/zoo/test_run_folder.py")
+QUICK_TESTS = ("tests/test_imports.py", "tests/zoo/cli/test_main.py", "tests/zoo/cli/test_tasks.py")
 
 
 def check_helps(words: str) -> None:
@@ -186,6 +203,8 @@ def copy_checkout(folder: Path) -> None:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
 
+    (folder / "sitecustomize.py").write_text(WITHOUT_CHECKOUT, "utf-8")
+
 
 def take_out(folder: Path, room: Room) -> None:
     """Removes the files of a room, and its rows of tables."""
@@ -218,23 +237,24 @@ def drop(path: Path, table: str, key: str) -> None:
 
 
 def dangling(folder: Path) -> set[str]:
-    """Returns the imports of the packages, wherever they stand in a file, that lead nowhere.
+    """Returns the imports that lead nowhere, wherever they stand in a file.
 
     Names of modules in the tables of commands and tasks are imports, too.
     """
     found = set()
     for path in (file for name in PACKAGES for file in (folder / name).rglob("*.py")):
+        names: list[tuple[str, str]] = []
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            names = []
             if isinstance(node, ast.ImportFrom):
-                names = [(str(node.module), alias.name) for alias in node.names]
-            elif isinstance(node, ast.Constant) and (named := NAMED.fullmatch(str(node.value))):
-                names = [(named[1] or named[3], named[2] or "")]
-            found |= {
-                f"{module}:{name} in {path.relative_to(folder)}"
-                for module, name in names
-                if module.split(".")[0] in PACKAGES and not _exists(folder, module, name)
-            }
+                module = re.sub("^support", "tests.support", str(node.module))
+                names += [(module, alias.name) for alias in node.names]
+            elif isinstance(node, ast.Constant) and path.parent == folder / "zoo" / "cli":
+                names += NAMED.findall(str(node.value))
+        found |= {
+            f"{module}:{name} in {path.relative_to(folder)}"
+            for module, name in names
+            if module.split(".")[0] in PACKAGES and not _exists(folder, module, name)
+        }
     return found
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
@@ -151,7 +151,8 @@ def test_words_that_are_no_value_end_with_one_line(name):
 
 
 def test_entries_of_tuples_are_named():
-    from zoo.benchmark.models import Config
+    class Config(Settings):
+        dtype: tuple[Literal["float32", "mixed_bfloat16", "mixed_float16"], ...] = ("float32",)
 
     for words in ("--dtype x", "--dtype float32 --dtype x", "--dtype=float32,x"):
         received = message(Config.from_command_line, words.split())

@@ -5,8 +5,10 @@ import os
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_datasets as tfds
 from support.record_files import jpeg, write_imagenet, write_tfds, write_tfrecords
 
 from zoo.pseudo_label.inputs import DamagedError, Range, find_ranges, sizes_and_times
@@ -183,3 +185,18 @@ def test_images_in_a_bucket(bucket, shards):
         with tf.io.gfile.GFile(f"{bucket}/shards/{path.name}", "wb") as file:
             file.write(path.read_bytes())
     assert len(found(f"{bucket}/shards/*")) == 6
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options", "message"),
+    [
+        ("uint16", {}, r"expected the feature image of dtype uint8\. Received: uint16"),
+        ("uint8", {"file_format": "array_record"}, ".*, in array_record files; convert it: python"),
+    ],
+)
+def test_data_sets_that_cannot_be_read_are_refused(tmp_path, dtype, options, message):
+    image = tfds.features.Image(shape=(None, None, 3), dtype=np.dtype(dtype).type)
+    examples = [(np.full((9, 9, 3), 40, dtype), number) for number in range(5)]
+    write_tfds(tmp_path, "own", {"train": examples}, image=image, **options)
+    with pytest.raises(ValueError, match=f"^input: {message}"):
+        find_ranges("tfds:own", 9, tmp_path, False)

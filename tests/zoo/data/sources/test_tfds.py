@@ -14,7 +14,6 @@ from zoo.data.load import load_data
 from zoo.data.sources.tfds import Tfds
 from zoo.devices import ONLY_HOST
 from zoo.files import write_json
-from zoo.pseudo_label.inputs import find_ranges
 
 
 def config(folder, **settings):
@@ -119,8 +118,6 @@ def test_images_that_are_not_uint8_are_refused(tmp_path, dtype, channels):
     message = rf"feature image of dtype uint8\. Received: {dtype}; scale it to 8 bits first"
     with pytest.raises(ValueError, match=rf"^data\.name: expected the {message}"):
         load_data(config(tmp_path, name="own", test_split="train"), 24)
-    with pytest.raises(ValueError, match=rf"^input: expected the {message}"):
-        find_ranges("tfds:own", 9, tmp_path, False)
 
 
 @pytest.mark.parametrize(("channels", "value"), [(1, 40), (2, 221), (3, 40), (4, 221)])
@@ -134,8 +131,6 @@ def test_images_of_every_number_of_channels(tmp_path, channels, value):
 
 def test_other_files_are_refused(tmp_path):
     write(tmp_path, np.uint8, 3, file_format="array_record")
-    with pytest.raises(ValueError, match=r"^input: .*, in array_record files; convert it: python"):
-        find_ranges("tfds:own", 9, tmp_path, False)
     with pytest.raises(
         ValueError, match=r"^data\.dir: own cannot be read from array_record files;"
     ):
