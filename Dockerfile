@@ -8,7 +8,7 @@ COPY requirements/tensorflow.lock requirements/
 COPY lambda_keras lambda_keras
 COPY zoo zoo
 COPY tpu_configs tpu_configs
-# The lock says which versions; "export" has the packages of zoo.client.
+# The lock says which versions.
 RUN uv pip install --system --no-cache --constraint requirements/tensorflow.lock '.[demo,export,serve]'
 ENTRYPOINT ["lambda-keras"]
 CMD ["--help"]

@@ -62,11 +62,7 @@ def test_compose_file_has_commands_with_known_settings(name, tmp_path):
         if word.startswith("/"):
             (place,) = (place for place in places if word.startswith(place))
             words[index] = word.replace(place, str(tmp_path / places[place]))
-    settings = parse(f"zoo.{verb}", words)
-    if verb == "client":
-        server, port = re.fullmatch(r"http://(\w+):(\d+)", settings.url).groups()
-        assert f"127.0.0.1:{port}:{port}" in COMPOSE["services"][server]["ports"]
-        assert settings.model == COMPOSE["services"][server]["environment"]["MODEL_NAME"]
+    parse(f"zoo.{verb}", words)
 
 
 def test_citation_has_the_version():

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import keras
@@ -13,10 +14,12 @@ import numpy as np
 import pytest
 from PIL import Image
 from support.commands import parse
+from support.serving import Colours, serving
 
 from zoo.cli import commands
 from zoo.cli.main import Verb
 from zoo.registry import TABLE, list_models
+from zoo.serve.app import Model
 
 pytestmark = pytest.mark.one_backend
 ROOT = Path(__file__).parents[2]
@@ -46,6 +49,7 @@ SHORTER = {
         optimizer={"warmup_epochs": 0}, training={"epochs": 1}""",
     r'"runs/digits"': "folder / 'run'",
     r'"published/mine"': "published",
+    r'"http://127\.0\.0\.1:8501': 'f"{server}',
 }
 # Commands whose settings depend on the task.
 BY_TASK = {f"zoo.{verb}" for verb, command in commands.COMMANDS.items() if len(command.places) > 1}
@@ -66,7 +70,6 @@ HOW = {
     r"python -m zoo\.flops": PARSED,  # tests/zoo/test_flops.py counts these networks
     r"python -m zoo\.pseudo_label": PARSED,  # tests/zoo/pseudo_label labels images
     r"python -m zoo\.publish": PARSED,  # tests/zoo/publish writes and uploads
-    r"python -m zoo\.client": PARSED,  # needs a server; tests/zoo/test_client.py has one
     r"python -m zoo\.serve": PARSED,  # serves until it is stopped; tests/zoo/serve sends requests
     r"echo .* curl": NOT_HERE,  # tests/zoo/serve/test_main.py runs the line that is printed
     r"python -m zoo\.demo": PARSED,  # serves until it is stopped
@@ -98,6 +101,13 @@ COMMANDS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """Address of a server with the network of the docs, by its name."""
+    with serving(Model("lambda_resnet14", "1", [Colours()])) as url:
+        yield url
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "block"), BLOCKS)
 def test_python_runs(name, block, tmp_path, request):
@@ -111,6 +121,8 @@ def test_python_runs(name, block, tmp_path, request):
     Image.fromarray(images[0]).save(names["photo"])
     if "published" in block:
         names["published"] = request.getfixturevalue("published")
+    if "{server}" in block:
+        names["server"] = request.getfixturevalue("server")
     exec(compile(block, "docs", "exec"), names)
     # Pixels in [0, 255] that were not normalised give losses of 75 and features of 64.
     if "model" in names:

@@ -1,6 +1,5 @@
 """One file is the same pixels to the network, whatever command shows it."""
 
-import json
 from pathlib import Path
 
 import keras
@@ -13,7 +12,7 @@ from support.record_files import write_tfrecords
 
 from lambda_keras.applications.preprocessing import preprocessing_of
 from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD, STAGES
-from zoo import client, run_folder
+from zoo import run_folder
 from zoo.cli.tasks import TASKS, load
 from zoo.config import DataConfig, TrainConfig
 from zoo.data.load import load_data
@@ -27,7 +26,6 @@ from zoo.inference.source.weights import Weights
 
 SIZE = 8
 VALUES = SIZE * SIZE * 3
-COLUMNS = ("classes", "labels", "scores")  # outputs of the export
 CLASSES = VALUES + 1
 NAME = "lambda_resnet26t"
 
@@ -138,25 +136,8 @@ def test_all_commands_see_the_same_pixels(photos, loaded, tmp_path, monkeypatch)
     SavedModel().write(classifier, tmp_path / "export", Options())
     signature = tf.saved_model.load(str(tmp_path / "export")).signatures["image_bytes"]
 
-    def serve(contents):
-        found = signature(image_bytes=tf.constant(contents))
-        return {name: value.numpy() for name, value in found.items()}
-
-    answers = serve([photo.read_bytes() for photo in photos])
-    seen["export"] = list(map(pixels, answers["classes"], answers["scores"]))
-
-    def predict(contents):
-        rows = zip(*(serve(contents)[name].tolist() for name in COLUMNS), strict=True)
-        found = [
-            {"classes": row[0], "labels": list(map(str, row[0])), "scores": row[2]} for row in rows
-        ]
-        return json.dumps({"predictions": found}).encode()
-
-    settings = client.ClientConfig.from_values({"model": "any", "photos": ["any.jpg"]})
-    seen["client"] = [
-        pixels(answer.classes, answer.scores)
-        for _, answer in client.predict_files(predict, settings, photos)
-    ]
+    answers = signature(image_bytes=tf.constant([photo.read_bytes() for photo in photos]))
+    seen["export"] = list(map(pixels, answers["classes"].numpy(), answers["scores"].numpy()))
 
     if part := TASKS["classification"].parts.get("demo"):
         page = load(part.partition(":")[0])

@@ -59,7 +59,6 @@ COMMANDS = {
     "maps": _command("draw attention maps beside lambdas", "maps.command:MapsConfig"),
     "demo": _command("serve a page with predictions and lambda maps", "demo.command:DemoConfig"),
     "serve": _command("serve an export over HTTP", "serve.command:ServeConfig"),
-    "client": _command("send images to a server", "client:ClientConfig", BACKENDS),
     "convert": _command(
         "convert weights of other libraries for Keras", "convert.command:ConvertConfig", BACKENDS
     ),

@@ -56,7 +56,7 @@ def run(config: ExportConfig) -> Path:
 
 
 def write(detector: "Detector", folder: Path) -> None:
-    """Writes a SavedModel with the Model Garden's two signatures, and one for `zoo.client`."""
+    """Writes a SavedModel with the Model Garden's two signatures, and one for image files."""
     import tensorflow as tf
 
     signatures = dict(detector.module.get_inference_signatures(dict(SIGNATURES)))

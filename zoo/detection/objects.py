@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from zoo.detection.coco import encode_mask
 from zoo.errors import needs_extra, printable
 from zoo.files import write_json
 
@@ -34,31 +33,6 @@ def describe(photo: Path, found: Objects, threshold: float) -> str:
                 f"{width:.0f} x {height:.0f} pixels at ({left:.0f}, {top:.0f})"
             )
     return "\n".join([*lines, ""])
-
-
-def paste(
-    mask: Sequence[Sequence[int]], box: Sequence[float], size: Sequence[int]
-) -> dict[str, Any]:
-    """Pastes a mask, from 0 to 255, into its box, and encodes it as an RLE of an image's size."""
-    with needs_extra("detection"):
-        from PIL import Image
-
-    # As in the Model Garden: zeros around the mask, and a larger box of whole pixels.
-    padded = np.pad(np.array(mask, "float32"), 1)
-    (rows, columns), (height, width) = padded.shape, size
-    (left, right), (top, bottom) = (
-        (int(begin - side / (columns - 2)), int(begin + side + side / (columns - 2)) + 1)
-        for begin, side in ((box[0], box[2]), (box[1], box[3]))
-    )
-    across, down = columns / (right - left), rows / (bottom - top)
-    affine = (across, 0, -left * across, 0, down, -top * down)
-    large = Image.fromarray(padded).transform(
-        (width, height), Image.Transform.AFFINE, affine, Image.Resampling.BILINEAR
-    )
-    inside = np.zeros((height, width), bool)
-    area = np.s_[max(top, 0) : bottom, max(left, 0) : right]
-    inside[area] = np.asarray(large)[area] > 127.5
-    return encode_mask(inside)
 
 
 def write(

@@ -33,11 +33,13 @@ class SavedModel:
         "precision": "It computes in {0}, and has float32 outputs.",
     }
     use = """\
-In the folder that holds `{name}/`, the first line starts the server, the second sends it an image:
+In the folder that holds `{name}/`, the first command starts the server, the second sends an image:
 
 ```sh
 python -m zoo.serve {name}
-python -m zoo.client --model {name} photo.jpg
+echo '{{"signature_name": "image_bytes",
+  "instances": [{{"b64": "'$(base64 photo.jpg | tr -d '\\n')'"}}]}}' \\
+  | curl -d @- http://127.0.0.1:8501/v1/models/{name}:predict
 ```
 
 TensorFlow Serving accepts the same requests:

@@ -18,7 +18,6 @@ BACKENDS = {
     "list": ALL,
     "flops": ALL,
     "convert": ALL,
-    "client": ALL,
     "train classification": JAX,
     "evaluate classification": JAX,
     **{f"benchmark {name}": ALL for name in COMMANDS["benchmark"].parts},

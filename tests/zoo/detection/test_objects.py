@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from pycocotools.mask import decode
 
 from zoo.detection import objects
 
@@ -67,23 +66,3 @@ def test_grid_has_upright_images_with_the_names_of_all(tmp_path, monkeypatch):
         tmp_path / "out.png",
         0.3,
     )
-
-
-def test_masks_fill_their_boxes():
-    """The left half of a box, of the image 30 x 40; a part of it may be outside."""
-    mask = np.zeros((28, 28))
-    mask[:, :14] = 255
-    for (left, top, width, height), expected in (
-        ((4, 6, 20, 12), np.s_[6:18, 4:14]),
-        ((-10, 20, 40, 20), np.s_[20:30, 0:10]),
-    ):
-        pixels = decode(objects.paste(mask.tolist(), (left, top, width, height), (30, 40)))
-        assert pixels.shape == (30, 40)
-        wanted = np.zeros((30, 40), bool)
-        wanted[expected] = True
-        assert (pixels != wanted).sum() <= height + 2 * width  # its edges, by a pixel
-        assert pixels[
-            top + 2 : min(top + height, 30) - 2, max(left, 0) + 2 : left + width // 2 - 2
-        ].all()
-    faint = objects.paste(np.full((28, 28), 127).tolist(), (4, 6, 20, 12), (30, 40))
-    assert not decode(faint).any()

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import requests
 from PIL import Image
 from support import needs, serving
 
-from zoo import api, client
+from zoo import api
 from zoo.cli.tasks import find_task
-from zoo.detection import coco, convert, objects
+from zoo.detection import coco, convert
 from zoo.detection.detector import Detector, DetectorDescription
 from zoo.evaluate import __main__ as evaluate
 from zoo.inference.source.published import read
@@ -210,7 +211,7 @@ def server(published, tmp_path_factory):
     exported = api.export(published, folder)
     assert exported == folder / "detector_lambda_resnet14" / "1"
     card = (exported / "model_card.md").read_text()
-    assert "python -m zoo.client --model detector_lambda_resnet14" in card
+    assert "/v1/models/detector_lambda_resnet14:predict" in card
     assert "image_bytes " in card
     assert "`detection_masks`" in card
     assert (exported / "labels.txt").read_text() == "1: disc\n2: square\n4: triangle\n"
@@ -218,24 +219,38 @@ def server(published, tmp_path_factory):
         yield url
 
 
-def test_client(server, photos, detector, tmp_path, capsys):
-    arguments = ["--url", server, "--model", "detector_lambda_resnet14"]
-    arguments += ["--threshold", "0", *map(str, photos)]
-    client.main([*arguments, "--output", str(tmp_path / "found.json")])
-    printed = capsys.readouterr().out
-    expected = detector(photos, threshold=0)
-    for photo, found in zip(photos, expected, strict=True):
-        assert objects.describe(photo, found, 0) in printed
-    written = json.loads((tmp_path / "found.json").read_text())
-    wanted = [one for found in expected for one in found]
-    assert len(written) == len(wanted)
-    for got, one in zip(written, wanted, strict=True):
-        assert (got["image_id"], got["category_id"]) == (one["image_id"], one["category_id"])
-        np.testing.assert_allclose(got["bbox"], one["bbox"], atol=2e-3)
-        sizes = [mask["segmentation"]["size"] for mask in (got, one)]
-        assert sizes[0] == sizes[1]
-        masks = [decode(mask["segmentation"]) for mask in (got, one)]
-        assert (masks[0] != masks[1]).mean() < 0.005  # they are rounded
-    client.main([*arguments, "--output", str(tmp_path / "detections.png")])
-    with Image.open(tmp_path / "detections.png") as grid:
-        assert grid.size[0] > 300
+def test_server(server, photos, detector):
+    """The objects of the detector: masks are rounded."""
+    body = {"instances": [serving.b64(photo.read_bytes()) for photo in photos]}
+    url = f"{server}/v1/models/detector_lambda_resnet14:predict"
+    response = requests.post(url, json={"signature_name": "image_bytes", **body}, timeout=600)
+    rows, expected = response.json()["predictions"], detector(photos, threshold=0)
+    for row, objects in zip(rows, expected, strict=True):
+        columns = (row[name] for name in ("classes", "labels", "scores", "boxes", "masks"))
+        # Score 0 is padding; boxes within the padding of the image are clipped to nothing.
+        found = [one for one in zip(*columns, strict=True) if one[2] > 0 and min(one[3][2:]) > 0]
+        for (number, label, score, box, mask), one in zip(found, objects, strict=True):
+            assert (number, label) == (one["category_id"], one["name"])
+            np.testing.assert_allclose([score, *box], [one["score"], *one["bbox"]], atol=2e-3)
+            wanted = decode(one["segmentation"])
+            assert wanted.shape == tuple(row["sizes"])
+            assert (pasted(mask, box, *row["sizes"]) != wanted).mean() < 0.005
+
+
+def pasted(mask, box, height: int, width: int) -> np.ndarray:
+    """A mask in its box, as in the Model Garden: in a larger box of whole pixels."""
+    padded = np.pad(np.array(mask, "float32"), 1)
+    rows, columns = padded.shape
+    (left, right), (top, bottom) = (
+        (int(begin - side / (columns - 2)), int(begin + side + side / (columns - 2)) + 1)
+        for begin, side in ((box[0], box[2]), (box[1], box[3]))
+    )
+    across, down = columns / (right - left), rows / (bottom - top)
+    affine = (across, 0, -left * across, 0, down, -top * down)
+    large = Image.fromarray(padded).transform(
+        (width, height), Image.Transform.AFFINE, affine, Image.Resampling.BILINEAR
+    )
+    inside = np.zeros((height, width), bool)
+    area = np.s_[max(top, 0) : bottom, max(left, 0) : right]
+    inside[area] = np.asarray(large)[area] > 127.5
+    return inside

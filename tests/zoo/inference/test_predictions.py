@@ -1,4 +1,4 @@
-"""Printed and written predictions; more in test_predict and test_client."""
+"""Printed and written predictions; more in test_predict."""
 
 import json
 import os

@@ -74,6 +74,12 @@ def test_status_and_metadata(url):
         ("GET", "x", 404, "Latest(coloursx)"),
         ("GET", "/nothing", 404, "Malformed request: GET /v1/models/colours/nothing"),
         ("POST", ":classify", 405, "Malformed request: POST /v1/models/colours:classify"),
+        (
+            "POST",
+            "%2Fgr%C3%BCn%3Ab:predict",
+            404,
+            "Malformed request: POST /v1/models/colours/grün:b:predict",
+        ),
         ("POST", ":predict", 400, "expected a JSON object"),
     ],
 )
@@ -83,6 +89,18 @@ def test_refusals(url, method, path, status, message):
     assert message in response.json()["error"]
     assert response.text.count("\n") == 1
     assert_answers(url)
+
+
+@pytest.mark.parametrize(
+    ("image", "signature", "message"),
+    [
+        (b64(picture("rot")[:60]), "image_bytes", "expected a JPEG or PNG image"),
+        (b64(picture("rot")), "nope", "no such signature_name. Received: 'nope'"),
+    ],
+)
+def test_refused_images_and_signatures(url, image, signature, message):
+    response = post(url, image, signature=signature)
+    assert (response.status_code, message in response.json()["error"]) == (400, True)
 
 
 def test_large_requests(url, runtime):

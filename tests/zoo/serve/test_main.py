@@ -14,10 +14,8 @@ import pytest
 import requests
 from PIL import Image
 from sklearn.datasets import load_sample_images
-from support.serving import command
+from support.serving import b64, command
 
-from zoo import client
-from zoo.client import ClientConfig
 from zoo.inference.source.run import Run
 from zoo.serve.command import ready
 from zoo.serve.exports import Export
@@ -49,12 +47,15 @@ def photos(tmp_path) -> list[Path]:
 
 def test_the_same_answers_as_predict(server, photos):
     classifier = Run(FIXTURES / "classifier_run").load()
-    config = ClientConfig(url=server[1], model=NAME, photos=[str(path) for path in photos])
-    with client.connect(config) as send:
-        found = [answer.top() for _, answer in client.predict_files(send, config, photos)]
-    for top, (_, expected) in zip(found, classifier.predict_files(photos, 5), strict=True):
-        assert [guess[:2] for guess in top] == [guess[:2] for guess in expected]
-        np.testing.assert_allclose([a[2] for a in top], [b[2] for b in expected], atol=1e-5)
+    instances = [b64(path.read_bytes()) for path in photos]
+    body = {"signature_name": "image_bytes", "instances": instances}
+    response = requests.post(f"{server[1]}/v1/models/{NAME}:predict", json=body, timeout=60)
+    rows, answers = response.json()["predictions"], classifier.predict_files(photos, 5)
+    for row, (_, expected) in zip(rows, answers, strict=True):
+        columns = zip(*expected, strict=True)
+        numbers, names, probabilities = map(list, columns)
+        assert (row["classes"], row["labels"]) == (numbers, names)
+        np.testing.assert_allclose(row["scores"], probabilities, atol=1e-5)
 
 
 def test_listens_on_this_machine_only(server):
