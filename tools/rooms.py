@@ -53,8 +53,6 @@ ROOMS = {
     "detection": Room(
         (
             "zoo/detection",
-            "zoo/client.py",
-            "tests/**/test_client.py",
             "tests/zoo/detection",
             "tests/bad_inputs/test_detection.py",
             "tests/support/detectors.py",
@@ -67,7 +65,7 @@ ROOMS = {
             "notebooks/detection.ipynb",
             "notebooks/segmentation.ipynb",
         ),
-        {TASKS: ["detection"], COMMANDS: ["detection.convert", "client"]},
+        {TASKS: ["detection"], COMMANDS: ["detection.convert"]},
         r"zoo\.detection|[Dd]etector|COCO",
     ),
     "serve": _command(

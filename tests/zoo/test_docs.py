@@ -14,12 +14,10 @@ import numpy as np
 import pytest
 from PIL import Image
 from support.commands import parse
-from support.serving import Colours, serving
 
 from zoo.cli import commands
 from zoo.cli.main import Verb
 from zoo.registry import TABLE, list_models
-from zoo.serve.app import Model
 
 pytestmark = pytest.mark.one_backend
 ROOT = Path(__file__).parents[2]
@@ -104,6 +102,10 @@ COMMANDS = [
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     """Address of a server with the network of the docs, by its name."""
+    from support.serving import Colours, serving
+
+    from zoo.serve.app import Model
+
     with serving(Model("lambda_resnet14", "1", [Colours()])) as url:
         yield url
 
