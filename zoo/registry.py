@@ -1,16 +1,39 @@
-"""The models by name."""
+"""The models by name: rows of `lambda_keras.models.specs`, imported without Keras."""
 
+import sys
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-# Without Keras, which takes seconds to import: names are checked and listed before.
-from lambda_keras.models.specs import NETWORKS as TABLE
-from lambda_keras.models.specs import Network
 from zoo.errors import unknown
 
 if TYPE_CHECKING:
     import keras
+
+    from lambda_keras.models import specs
+    from lambda_keras.models.specs import Network
+
+
+def _import_specs() -> Any:
+    """Imports the table under its own name, but not the package around it.
+
+    That one imports Keras, which takes seconds: names are checked and listed before.
+    """
+    name = "lambda_keras.models.specs"
+    if name not in sys.modules:
+        package: Any = find_spec("lambda_keras")
+        file: Any = spec_from_file_location(name, Path(package.origin).parent / "models/specs.py")
+        sys.modules[name] = module_from_spec(file)
+        file.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+if not TYPE_CHECKING:
+    specs = _import_specs()
+TABLE = specs.NETWORKS
+is_published_name = specs.is_published_name
 
 
 def list_models(pattern: str = "*", pretrained: bool = False) -> list[str]:
@@ -30,7 +53,7 @@ def list_models(pattern: str = "*", pretrained: bool = False) -> list[str]:
     ]
 
 
-def find_model(name: str) -> Network:
+def find_model(name: str) -> "Network":
     """Returns the row of a model, or raises an error with the nearest names."""
     if name not in TABLE:
         raise ValueError(f"expected the name of a model. {unknown(name, TABLE)}")

@@ -7,6 +7,7 @@ import sys
 import pytest
 from support import networks
 
+import lambda_keras
 from lambda_keras import applications
 from lambda_keras.applications.build import arguments_of
 from lambda_keras.models import specs
@@ -109,9 +110,13 @@ def test_unknown_argument_has_the_nearest():
         create_model("lambda_resnet14", pooing="avg")
 
 
+def test_it_is_the_table_of_the_constructors():
+    assert TABLE is specs.NETWORKS is lambda_keras.models.specs.NETWORKS
+
+
 def test_names_need_no_keras():
     code = (
-        "import sys, lambda_keras, lambda_keras.models.specs, zoo.registry, zoo.config;"
-        "import zoo.flops.command, zoo.list.command; sys.exit('keras' in sys.modules)"
+        "import sys, zoo.registry, zoo.config, zoo.flops.command, zoo.list.command;"
+        "sys.exit('keras' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

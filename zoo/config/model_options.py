@@ -7,13 +7,12 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lambda_keras.models.specs import is_published_name
 from zoo.cli.settings import Settings
 from zoo.cli.tasks import HUB, NETWORK, is_place, is_published
 from zoo.errors import shorten
 from zoo.fields import AnyPath, LocalPath, checked_by
 from zoo.files import why_no_file
-from zoo.registry import find_model
+from zoo.registry import find_model, is_published_name
 
 IN_FOLDERS = ("model.safetensors", "model.weights.h5")  # the first of them that is there
 
