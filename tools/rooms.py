@@ -217,8 +217,19 @@ def take_out(folder: Path, room: Room) -> None:
 def drop(path: Path, table: str, key: str) -> None:
     """Removes the lines of an entry of a dictionary from a module."""
     text = path.read_text("utf-8")
-    entries = [
-        (name, value)
+    found = entries(text, table, key)
+    if not found:
+        raise ValueError(f"expected the key {key!r} in {table} of {path.name}. Received: none")
+    lines = text.splitlines(keepends=True)
+    for first, last in sorted(found, reverse=True):
+        del lines[first - 1 : last]
+    path.write_text("".join(lines), "utf-8")
+
+
+def entries(text: str, table: str, key: str) -> list[tuple[int, int]]:
+    """Returns the first and last line of the entries of a key in a dictionary, and within it."""
+    return [
+        (name.lineno, value.end_lineno or value.lineno)
         for node in ast.parse(text).body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == table
         for inner in ast.walk(node)
@@ -226,12 +237,6 @@ def drop(path: Path, table: str, key: str) -> None:
         for name, value in zip(inner.keys, inner.values, strict=True)
         if isinstance(name, ast.Constant) and name.value == key
     ]
-    if not entries:
-        raise ValueError(f"expected the key {key!r} in {table} of {path.name}. Received: none")
-    lines = text.splitlines(keepends=True)
-    for name, value in reversed(entries):
-        del lines[name.lineno - 1 : value.end_lineno]
-    path.write_text("".join(lines), "utf-8")
 
 
 def dangling(folder: Path) -> set[str]:

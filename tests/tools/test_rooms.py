@@ -1,0 +1,45 @@
+"""`python -m tools.rooms`: what belongs to a room, and what is missed without it."""
+
+import pytest
+
+from tools import rooms
+
+
+@pytest.mark.parametrize("name", rooms.ROOMS)
+def test_every_row_is_there_and_the_room_has_files(name):
+    room = rooms.ROOMS[name]
+    assert any([*rooms.ROOT.glob(pattern)] for pattern in room.paths)
+    for (file, table), keys in room.rows.items():
+        for key in keys:
+            assert rooms.entries((rooms.ROOT / file).read_text("utf-8"), table, key)
+
+
+def test_a_room_is_taken_out(tmp_path):
+    folder = tmp_path / "zoo"
+    for name in ("cli/__init__", "cli/commands", "one", "other/__init__"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.py").touch()
+    table = 'ROWS = {\n  "one": "zoo.one:run",\n  "more": {\n    "other": "zoo.other",\n  },\n}\n'
+    (folder / "cli" / "commands.py").write_text(table)
+    (folder / "one.py").write_text("def run():\n    from zoo import other\n")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_one.py").write_text("from zoo.one import run, gone\n")
+    missing = "zoo.one:gone in tests/test_one.py"
+    assert rooms.dangling(tmp_path) == {missing}
+    rooms.take_out(tmp_path, rooms.Room(("zoo/other",), {}))
+    used = "zoo:other in zoo/one.py"
+    assert rooms.dangling(tmp_path) == {missing, used, "zoo.other: in zoo/cli/commands.py"}
+    path = ("zoo/cli/commands.py", "ROWS")
+    rooms.take_out(tmp_path, rooms.Room((), {path: ["other"]}))
+    assert rooms.dangling(tmp_path) == {missing, used}
+    assert eval((folder / "cli" / "commands.py").read_text().removeprefix("ROWS = ")) == {
+        "one": "zoo.one:run",
+        "more": {},
+    }
+    with pytest.raises(ValueError, match=r"expected the key 'other' in ROWS of commands\.py"):
+        rooms.take_out(tmp_path, rooms.Room((), {path: ["other"]}))
+
+
+def test_unknown_rooms_are_refused():
+    with pytest.raises(ValueError, match=r"no such room\. Received: 'dmo' \(did you mean 'demo'"):
+        rooms.main(["dmo"])
