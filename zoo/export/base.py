@@ -22,6 +22,8 @@ LAMBDA_MAPS = "lambda_maps"  # signature of exports that have these outputs, too
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]  # of any shape and dtype
 Specs = Mapping[str, tuple[str, Sequence[int]]]  # dtype and shape by name; -1: any size
+Signatures = Mapping[str, tuple[Specs, Specs]]  # inputs and outputs
+Ways = Mapping[str, Mapping[str, Any]]  # changes of options, which have values of all types
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Options:
 class Runtime(Protocol):
     """Runs an export, without this project."""
 
-    def signatures(self) -> Mapping[str, tuple[Specs, Specs]]:
+    def signatures(self) -> Signatures:
         """Returns inputs and outputs of every signature."""
         ...
 
@@ -68,7 +70,7 @@ class Format(Protocol):
     @property
     def packages(self) -> Sequence[str]: ...  # modules that writing or running it imports
     @property
-    def ways(self) -> Mapping[str, Mapping[str, Any]]: ...  # options, tried until outputs are equal
+    def ways(self) -> Ways: ...  # by title, tried in turn until outputs equal Keras'
     @property
     def quantizations(self) -> Sequence[str]: ...  # values of `Options.quantize` beside none
     @property

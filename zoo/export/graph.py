@@ -31,7 +31,7 @@ Endpoint = tuple[Callable[[tf.Tensor], Outputs], tf.TensorSpec]
 
 def classifier_graph(
     model: keras.Model, lambda_maps: Sequence[str] = (), batch_size: int | None = None
-) -> Any:
+) -> Any:  # TensorFlow's stubs have no type of its functions
     """Returns a `tf.function` with constant weights, preprocessing and named tensors.
 
     It computes `probabilities`, `(batch, classes)`, from `images`, float32 of shape
@@ -98,6 +98,7 @@ def endpoints(classifier: Classifier, options: Options) -> dict[str, Endpoint]:
     }
 
 
+# Any: nested tensors, and their dtypes or specifications.
 def map_files(read: Callable[[tf.Tensor], Any], files: tf.Tensor, outputs: Any) -> Any:
     """Applies a function to each image file of a request, after `check_file`."""
     return tf.map_fn(

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zoo.export.base import DEFAULT, IMAGES, Options
+from zoo.export.base import DEFAULT, IMAGES, Options, Signatures
 
 if TYPE_CHECKING:
     import keras
@@ -29,7 +29,7 @@ class LiteRT:
     title, file = "LiteRT", "model.tflite"
     purpose = "phones and embedded devices"
     packages = ("ai_edge_litert.interpreter",)
-    ways: Mapping[str, Mapping[str, Any]] = {title: {}}
+    ways: Mapping[str, Mapping[str, bool]] = {title: {}}
     quantizations = ("float16", "int8")
     options: Mapping[str, str] = {
         "quantize": "",
@@ -101,7 +101,7 @@ class Runtime:
 
         self._interpreter = Interpreter(str(folder / "model.tflite"), num_threads=threads or None)
 
-    def signatures(self) -> dict[str, Any]:
+    def signatures(self) -> Signatures:
         runner = self._interpreter.get_signature_runner(DEFAULT)
         inputs, outputs = (
             {

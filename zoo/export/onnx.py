@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zoo.export.base import DEFAULT, IMAGES, LAMBDA_MAPS, Options
+from zoo.export.base import DEFAULT, IMAGES, LAMBDA_MAPS, Options, Signatures
 
 if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
@@ -21,7 +21,7 @@ class Onnx:
     title, file = "ONNX", "model.onnx"
     purpose = "ONNX Runtime and others"
     packages = ("onnx", "onnxruntime", "tf2onnx")
-    ways: Mapping[str, Mapping[str, Any]] = {title: {}}
+    ways: Mapping[str, Mapping[str, bool]] = {title: {}}
     quantizations = ("float16",)
     options: Mapping[str, str] = {
         "quantize": "",
@@ -90,7 +90,7 @@ class Runtime:
             folder / "model.onnx", options, providers=["CPUExecutionProvider"]
         )
 
-    def signatures(self) -> dict[str, Any]:
+    def signatures(self) -> Signatures:
         inputs, outputs = (
             {
                 node.name: (

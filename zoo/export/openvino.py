@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zoo.export.base import DEFAULT, IMAGES, Options
+from zoo.export.base import DEFAULT, IMAGES, Options, Signatures
 
 if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
@@ -22,7 +22,7 @@ class OpenVINO:
     title, file = "OpenVINO", "model.xml"
     purpose = "Intel's processors"
     packages = ("openvino",)
-    ways: Mapping[str, Mapping[str, Any]] = {title: {}}
+    ways: Mapping[str, Mapping[str, bool]] = {title: {}}
     quantizations = ()
     options: Mapping[str, str] = {"batch_size": "The number of images in a call is {0}."}
     use = """\
@@ -66,7 +66,7 @@ class Runtime:
         model = openvino.Core().read_model(folder / "model.xml")
         self._model: Any = openvino.compile_model(model, "CPU", settings)
 
-    def signatures(self) -> dict[str, Any]:
+    def signatures(self) -> Signatures:
         inputs, outputs = (
             {
                 port.any_name: (

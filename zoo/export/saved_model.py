@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zoo.export.base import DEFAULT, FEATURES, FILES, IMAGES, INTEGERS, Options
+from zoo.export.base import (
+    DEFAULT,
+    FEATURES,
+    FILES,
+    IMAGES,
+    INTEGERS,
+    Options,
+    Signatures,
+    Specs,
+)
 
 if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
@@ -25,7 +34,7 @@ class SavedModel:
     title, file = "SavedModel", "saved_model.pb"
     purpose = "TensorFlow and its server"
     packages = ()
-    ways: Mapping[str, Mapping[str, Any]] = {title: {}, f"{title} with variables": {"fold": False}}
+    ways: Mapping[str, Mapping[str, bool]] = {title: {}, f"{title} with variables": {"fold": False}}
     quantizations = ()
     options: Mapping[str, str] = {
         "default_signature": "Requests that name no signature go to `{0}`; `images` has the "
@@ -86,14 +95,11 @@ class Runtime:
 
         self._loaded: Any = tf.saved_model.load(str(folder))
 
-    def signatures(self) -> dict[str, Any]:
+    def signatures(self) -> Signatures:
         return {
-            signature: tuple(
-                {
-                    name: (spec.dtype.name, [-1 if size is None else size for size in spec.shape])
-                    for name, spec in specs.items()
-                }
-                for specs in (graph.structured_input_signature[1], graph.structured_outputs)
+            signature: (
+                _specs(graph.structured_input_signature[1]),
+                _specs(graph.structured_outputs),
             )
             for signature, graph in self._loaded.signatures.items()
         }
@@ -106,6 +112,13 @@ class Runtime:
         found = {name: output.numpy() for name, output in outputs.items()}
         # NumPy saves strings of fixed length without pickle.
         return {name: a.astype("S") if a.dtype == object else a for name, a in found.items()}
+
+
+def _specs(tensors: Mapping[str, Any]) -> Specs:
+    return {
+        name: (spec.dtype.name, [-1 if size is None else size for size in spec.shape])
+        for name, spec in tensors.items()
+    }
 
 
 def example_inputs(files: Sequence[bytes], images: np.ndarray) -> dict[str, dict[str, np.ndarray]]:

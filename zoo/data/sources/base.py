@@ -60,7 +60,7 @@ class IndexedSource:
         records = self._records(np.arange(self.count))
 
         @no_autograph
-        def example(position: tf.Tensor) -> tuple[Record, Any]:
+        def example(position: tf.Tensor) -> tuple[Record, tf.Tensor]:
             number = host.number(position, batch_size)
             order = tf.stack([tf.constant(seed, tf.int64), number // epoch_size])
             index = tf.random.experimental.index_shuffle(  # pyright: ignore

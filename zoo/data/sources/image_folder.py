@@ -5,9 +5,9 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from zoo.data.image_files import (
     print_notes,
 )
 from zoo.data.readable import ImageFile, check_readable
-from zoo.data.sources.base import DataSource, IndexedSource, Split
+from zoo.data.sources.base import DataSource, IndexedSource, Noted, Split
 from zoo.data.sources.stored import FilePath
 from zoo.errors import needs_extra, printable, some
 from zoo.files import is_litter, why_no_file
@@ -53,7 +53,7 @@ class ImageFolder(DataSource):
         index = self.check_same(self._contents(train, test))
         return Split(_records(train), _records(test), class_names, warnings, index)
 
-    def _contents(self, train: list[ImageFile], test: list[ImageFile]) -> dict[str, Any]:
+    def _contents(self, train: list[ImageFile], test: list[ImageFile]) -> Noted:
         names, contents = (hashlib.blake2b(digest_size=16) for _ in range(2))
         above = len(str(Path(self.config.dir or "") / "x")) - 1
         for file in (*train, *test):
@@ -149,11 +149,9 @@ class ImageFolder(DataSource):
         print(printable(line), file=sys.stderr)
         return train, test, classes
 
-    def _check_parts(
-        self, train: list[ImageFile], test: list[ImageFile], trained: Mapping[str, Any]
-    ) -> None:
+    def _check_parts(self, train: list[ImageFile], test: list[ImageFile], trained: Noted) -> None:
         """Checks that the parts are the training and test images of a run, in the same order."""
-        found = self._contents(train, test)
+        found = dict(self._contents(train, test))
         if "contents" in trained:  # whatever their names are
             del found["names"]
         else:
@@ -201,7 +199,7 @@ class ImageFolder(DataSource):
         return readable
 
 
-def _other_parts(folder: Any, what: str) -> ValueError:
+def _other_parts(folder: str | None, what: str) -> ValueError:
     """Creates the error about a folder that would be divided otherwise than for training."""
     return ValueError(
         "data.dir: expected the images of the training, since of other images others are held out; "

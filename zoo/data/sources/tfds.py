@@ -4,6 +4,7 @@ import logging
 import math
 from difflib import get_close_matches
 from glob import has_magic
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from zoo.errors import needs_extra
 IMAGENET = "put ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar into {}/downloads/manual, then "
 
 SEVERAL = "real_label"  # feature of imagenet2012_real: a sequence of labels, which may be empty
+Builder = Any  # of TensorFlow Datasets, which is imported where it is needed
 CROPPED = "imagenet2012_corrupted"  # central crops already
 
 
@@ -68,7 +70,9 @@ class Tfds(DataSource):
             index[f"sizes of split {split}"] = [*map(int, [part.num_bytes, *part.shard_lengths])]
         return Split(train, test, tuple(label.names), warnings, self.check_same(index))
 
-    def _stream(self, tfds: Any, builder: Any, setting: str, classes: int) -> StreamSource:
+    def _stream(
+        self, tfds: ModuleType, builder: Builder, setting: str, classes: int
+    ) -> StreamSource:
         split = getattr(self.config, setting)
         check_split(builder, split, f"data.{setting}")
         check_files(builder, split)
@@ -103,7 +107,7 @@ class Tfds(DataSource):
         return stream
 
 
-def find_builder(tfds: Any, name: str, folder: str | None) -> Any:
+def find_builder(tfds: ModuleType, name: str, folder: str | None) -> Builder:
     """Returns the builder of a prepared dataset."""
     logging.getLogger("absl").setLevel("ERROR")  # warnings of folders without a description
     try:
@@ -132,7 +136,7 @@ def find_builder(tfds: Any, name: str, folder: str | None) -> Any:
     return builder
 
 
-def check_split(builder: Any, split: str, setting: str) -> None:
+def check_split(builder: Builder, split: str, setting: str) -> None:
     """Refuses what is no split of a dataset, nor a part of one, and an empty one."""
     try:
         count = builder.info.splits[split].num_examples
@@ -149,7 +153,7 @@ def check_split(builder: Any, split: str, setting: str) -> None:
         )
 
 
-def check_pixels(builder: Any) -> None:
+def check_pixels(builder: Builder) -> None:
     """Refuses images that are not uint8: their files hold 16 bits, or a float in four bytes."""
     dtype = getattr(dict(builder.info.features.items()).get("image"), "np_dtype", np.uint8)
     if dtype != np.uint8:
@@ -159,7 +163,7 @@ def check_pixels(builder: Any) -> None:
         )
 
 
-def to_tfrecords(builder: Any, name: str, folder: Any) -> str:
+def to_tfrecords(builder: Builder, name: str, folder: str | None) -> str:
     """Returns the command that converts a dataset to TFRecords, its image files as they are."""
     place = f", data_dir={str(folder)!r}" if folder else ""
     skip = "decoders={'image': tfds.decode.SkipDecoding()}"
@@ -173,7 +177,7 @@ def to_tfrecords(builder: Any, name: str, folder: Any) -> str:
     )
 
 
-def check_files(builder: Any, split: str) -> None:
+def check_files(builder: Builder, split: str) -> None:
     """Compares sizes, which shows interrupted copies in less time than reading the files."""
     info = builder.info
     used = sorted({str(path) for path in info.splits[split].filepaths})
