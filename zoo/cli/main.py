@@ -18,6 +18,7 @@ class Verb:
 
     def __init__(self, name: str, module: str = ""):
         self.program, self.command = f"python -m zoo.{name}", COMMANDS[name]
+        self.by_task = any(name in row.commands for row in TASKS.values())
         if module == "__main__":
             self.run()
 
@@ -28,10 +29,10 @@ class Verb:
     def parse(self, arguments: Sequence[str], task: str | None = None) -> tuple[Place, Any]:
         """Returns where the command is, and its settings; by default of the task that they name."""
         program, command, rest = _find(self.program, self.command, arguments)
-        if len(command.places) == 1:
-            (place,) = command.places.values()
-        else:
+        if self.by_task:
             place = named_task(task or find_task(options(rest)), command.places)
+        else:
+            (place,) = command.places.values()
         return place, load(place.settings).from_command_line(rest, program)
 
     def run(self) -> None:

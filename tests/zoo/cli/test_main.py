@@ -23,7 +23,7 @@ BACKENDS = {
     **{f"benchmark {name}": ALL for name in COMMANDS["benchmark"].parts},
 }
 ROWS = {
-    " ".join(filter(None, (verb, part, task if len(command.places) > 1 else ""))): place
+    " ".join(filter(None, (verb, part, task if Verb(verb).by_task else ""))): place
     for verb, row in COMMANDS.items()
     for part, command in (row.parts or {"": row}).items()
     for task, place in command.places.items()
@@ -63,7 +63,7 @@ def test_rows_name_settings_functions_and_backends(name):
 def test_help(capsys, name):
     """It names the command, and no file of a checkout, which an installed wheel has not."""
     verb, *rest = name.split()
-    words = ["--task", rest[0]] if len(COMMANDS[verb].places) > 1 else rest
+    words = ["--task", rest[0]] if Verb(verb).by_task else rest
     with pytest.raises(SystemExit) as caught:
         Verb(verb)([*words, "--help"])
     assert caught.value.code == 0
@@ -82,8 +82,9 @@ def test_help_names_every_verb(run, capsys, arguments):
     head, *lines, end = capsys.readouterr().out.rstrip().splitlines()
     assert head == "usage: lambda-keras COMMAND [OPTIONS]"
     assert end == "lambda-keras COMMAND --help shows the options of one."
+    width = max(map(len, COMMANDS)) + 2
     for verb, row in COMMANDS.items():
-        assert f"  {verb:19}{row.summary}" in lines
+        assert f"  {verb:{width}}{row.summary}" in lines
 
 
 def test_parts_of_a_command_are_listed(capsys):
@@ -107,7 +108,10 @@ def test_a_verb_runs_with_the_other_arguments(run, capsys):
         (["benchmark", ""], "no such command. Received: ''"),
         (["pseudo_label", "lable"], "(did you mean 'label'?)"),
         *(
-            ([verb, "--task", "detektion"], "task: no such task. Received: 'detektion' (did you")
+            (
+                [verb, "--task", "clasification"],
+                "task: no such task. Received: 'clasification' (did y",
+            )
             for verb in ("train", "evaluate", "predict", "export")
         ),
     ],
