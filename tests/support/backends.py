@@ -35,6 +35,17 @@ def of_unknown_sizes(function, *arrays) -> np.ndarray:
     ).numpy()
 
 
+def counts_memory() -> bool:
+    """Whether TensorFlow counts the memory of the CPU, as oneDNN's allocator does."""
+    import tensorflow as tf
+
+    try:
+        tf.config.experimental.get_memory_info("CPU:0")
+    except ValueError:
+        return False
+    return True
+
+
 def output_and_gradients(layer, inputs, cotangent, **call):
     """Output of `layer(*inputs, **call)`, and gradients of `sum(cotangent * output)`.
 

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from support.backends import counts_memory
 from support.detectors import drawn, sharded  # noqa: F401
 
 from tools import detection_cost as cost
@@ -93,6 +94,9 @@ def test_step_on_shards_without_masks(sharded, capsys):  # noqa: F811
     assert title.startswith("Faster R-CNN")
     assert "masks" not in head
     assert head.endswith("| s / step | GB |")
-    seconds, memory = map(float, row.strip("| ").split(" | ")[-2:])
-    assert seconds > 0
-    assert 0.05 < memory < 8  # more than its weights
+    seconds, memory = row.strip("| ").split(" | ")[-2:]
+    assert float(seconds) > 0
+    if counts_memory():
+        assert 0.05 < float(memory) < 8  # more than its weights
+    else:
+        assert memory == "-"

@@ -198,7 +198,7 @@ def test_devices_give_the_weights_of_one_device_but_for_rounding(tmp_path):
     expected, received = (run(tmp_path, kind, 4, "mixed_float16") for kind in kinds)
     assert expected["loss"][1] < 0.995 * expected["loss"][0]
     for name, array in expected.items():
-        allowed = rounding * (0.5 if name in ("loss", "val") else 20)
+        allowed = rounding * (0.5 if name in ("loss", "val") else 40)  # 24 without oneDNN
         error = np.abs(received[name] - array).max() / max(np.abs(array).max(), 1e-3)
         assert error < allowed, (name, error)
 
