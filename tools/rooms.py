@@ -108,7 +108,7 @@ class RoomsConfig(Settings):
     rooms: CliPositionalArg[list[str]] = Field(default=[])
     """Rooms to take out, one after the other; none: each."""
     quick: bool = False
-    """Of the tests, run those of imports, tables and commands alone."""
+    """Run the tests of imports, tables and commands alone."""
     workers: Count = 2
     """Rooms at a time."""
 

@@ -74,7 +74,7 @@ def load(
 
 
 def load_classifier(source: Source, *arguments: Any, **named: Any) -> "Classifier":
-    """Loads a classifier, and refuses detectors; arguments and errors are those of `load`."""
+    """Loads a classifier, and refuses detectors; arguments and errors as for `load`."""
     settings = _named(source, *arguments, **named)
     from zoo.inference.source.kinds import choose
 
@@ -136,7 +136,7 @@ def evaluate(
             images of a run, as `{"name": "imagenet_v2"}`, else they name the images. For a
             detector, `dir`, a folder of shards, and `batch_size`. Defaults to None: the images of
             the run, else digits.
-        weights: Weights, as for `load`; class names are those of the data.
+        weights: Weights, as for `load`; class names come from the data.
         image_size: Height and width of images, as for `load`.
         averaged: Whether to use the EMA weights, if a run has them. Defaults to True.
 

@@ -397,7 +397,7 @@ def _new_partial(path: Path) -> Iterator[Path]:
     """Creates a locked folder next to a path for the `with` block."""
     folder = Path(tempfile.mkdtemp(prefix=_PARTIAL, suffix=f"-{path.name}", dir=path.parent))
     with ExitStack() as locked:
-        # Before it is locked, another process may remove it like that of a killed process.
+        # Before it is locked, another process may remove it as a killed process' folder.
         with suppress(FileNotFoundError):
             locked.enter_context(_locked(folder))
         if not folder.exists():

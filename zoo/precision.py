@@ -20,7 +20,7 @@ def resolve_precision(policy: str | None, kind: str | None = None) -> str | None
     """Replaces `auto` by the dtype policy that is fast on a kind of device, and says which.
 
     It is mixed_bfloat16 on TPUs, and for TensorFlow on CPUs with AVX-512 BF16 or AMX, else float32.
-    The kind is "CPU", "GPU" or "TPU"; None: that of the backend.
+    The kind is "CPU", "GPU" or "TPU"; None: the backend's.
     """
     if policy != "auto":
         return policy

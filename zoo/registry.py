@@ -61,7 +61,7 @@ def find_model(name: str) -> "Network":
 
 
 def constructor_arguments(name: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of a model's constructor: those of its row, and overrides."""
+    """Returns the arguments of a model's constructor: its row's, and overrides."""
     given = dict(overrides)
     # Runs and published networks from before December 2026 may have mixers' arguments in a mapping.
     if isinstance(given.get("mixer_arguments"), Mapping):

@@ -83,7 +83,7 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def other_data(folder: Any, what: str) -> ValueError:
-    """Creates the error about data that are not those of a resumed run."""
+    """Creates the error about data that differ from a resumed run's."""
     return ValueError(
         "data.dir: expected the data that this run began with; choose another --output_dir, or "
         f"begin again with --overwrite true. Received: {str(folder)!r}, with other {what}"

@@ -102,7 +102,7 @@ def shorten(app: Sphinx, kind: str, name: str, value: object, options: object, l
     """Describes arguments that several networks have at the first of them only."""
     if first := described_at(kind, name):
         end = next(i for i, line in enumerate(lines) if line.startswith("Args:"))
-        lines[end:] = [f"Arguments, outputs and errors are those of :py:func:`{first}`.", ""]
+        lines[end:] = [f"Arguments, outputs and errors: see :py:func:`{first}`.", ""]
 
 
 def check_public_symbols(app: Sphinx, env: BuildEnvironment) -> None:

@@ -1,4 +1,4 @@
-"""Arguments of the networks in addition to those of keras.applications, and their documentation."""
+"""Arguments of the networks that keras.applications has not, and their documentation."""
 
 import os
 import textwrap
@@ -115,7 +115,7 @@ LAMBDA += "        DEFAULTS.\n"
 MIXER = """\
     placement: A letter for each of the stages c2, c3, c4 and c5 (Table 13), such as `"CLLL"`: C for
         convolutions, L for the mixer, such as a lambda layer, in all blocks. None for the network's
-        own blocks. LambdaResNets with `"CCLL"` are those of Tables 14 and 15; they keep
+        own blocks. LambdaResNets with `"CCLL"` stand in Tables 14 and 15; they keep
         squeeze-and-excitation in the convolution blocks of c2 and c3.
     mixer: Layer in place of 3x3 convolutions: `"lambda"`, `"content"` (lambda layers without
         position lambdas), `"global"`, `"local"`, `"halo"`, `"axial"`, `"augmented"`, or the linear

@@ -49,8 +49,8 @@ def load_weights(model: keras.Model, weights: str | os.PathLike[str], architectu
         model: Built model; it is left as it was if the weights do not fit.
         weights: `"imagenet"`, or another name of published weights; `"hf://owner/repo"`
             or `"hf://owner/repo@revision"`, a repository of the Hugging Face Hub with
-            `model.safetensors` or `model.weights.h5`; the path of a folder with one of these; or
-            that of a `.weights.h5` file, as `keras.Model.save_weights` writes it, of a
+            `model.safetensors` or `model.weights.h5`; the path of a folder with one of these;
+            or the path of a `.weights.h5` file, as `keras.Model.save_weights` writes it, of a
             `.safetensors` file of `save_safetensors`, of a `.safetensors` checkpoint of timm,
             torchvision or lambda.pytorch, or of an `.h5` file of Keras 2 with the weights of
             `keras.applications.MobileNetV2` or `tf_keras.applications.resnet_rs`.

@@ -120,7 +120,7 @@ class Settings(BaseSettings, _NoEmptyText):
 
     @property
     def command(self) -> str:
-        """The command line that the settings come from; empty for those of Python."""
+        """The command line that the settings come from; empty for settings of Python."""
         return self._command
 
     def to_yaml(self) -> str:

@@ -14,7 +14,7 @@ from zoo.registry import TABLE
 
 ON_TENSORFLOW, ON_JAX = BACKENDS[:1], BACKENDS[:2]
 NETWORK = "lambda_keras.json"  # description of a published network
-MAX_BYTES = 2**22  # of a description; that of the 21,841 classes of ImageNet has half a million
+MAX_BYTES = 2**22  # of a description; the 21,841 classes of ImageNet take half a million
 HUB = "hf://"
 RUN_CONFIG = "config.yaml"  # the settings in a run folder
 
@@ -77,7 +77,7 @@ DEFAULT = next(iter(TASKS))  # of what states none and has no marks
 
 
 def find_task(given: Mapping[str, Any]) -> str:
-    """Returns the task that settings state, or that of the run, network or file that they name.
+    """Returns the task that settings state, or the task of the run, network or file that they name.
 
     Args:
         given: Settings by name, of a file, a command line or Python: `task`, `run`, `model` and

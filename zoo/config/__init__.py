@@ -1,4 +1,4 @@
-"""Settings of every run, and those of classifiers."""
+"""Settings of every run, and of classifiers."""
 
 import math
 import os

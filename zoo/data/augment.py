@@ -240,7 +240,7 @@ def equalize(image: tf.Tensor) -> tf.Tensor:
     for channel in tf.unstack(image, axis=-1):
         values = tf.cast(channel, tf.int32)
         histogram: Any = tf.math.bincount(values, minlength=256, maxlength=256)
-        # The number of pixels, without those of the highest value, over 255.
+        # The number of pixels below the highest value, over 255.
         step = (tf.size(values) - histogram[tf.reduce_max(values)]) // 255
         ranks = tf.cumsum(histogram, exclusive=True) + step // 2
         # PIL's table starts with 0; a step of 0 leaves the channel unchanged.

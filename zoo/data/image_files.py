@@ -166,7 +166,7 @@ def _is_image(path: Path, images: list[Path], notes: Notes) -> bool:
 
 
 def note(notes: Notes, kind: str, *paths: Path) -> None:
-    """Adds files to those of a kind."""
+    """Adds files to a kind's."""
     if paths:
         notes.setdefault(kind, set()).update(paths)
 

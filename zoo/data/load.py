@@ -24,7 +24,7 @@ from zoo.errors import printable, some
 
 FEW = 10  # images of a class, below which a network hardly learns it
 UNEQUAL = 5  # ratio of the largest class to the smallest, from which class weights are advised
-MIXING = 100  # folded into the seeds of batches, so that they differ from those of images
+MIXING = 100  # folded into the seeds of batches, so that they differ from the seeds of images
 
 # Takes a record and two random integers. Returns an image in [0, 255], of a fixed size, and
 # whether it could be read.
@@ -35,7 +35,7 @@ ReadImage = Callable[[Record, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 class Images:
     """Images to train or to test on: undecoded in `source`, decoded and augmented by `read_image`.
 
-    `seed` is that of the order and of augmentation.
+    `seed` is for the order and for augmentation.
     """
 
     source: Records
@@ -306,7 +306,7 @@ def readers(
 ) -> tuple[ReadImage, ReadImage]:
     """Returns the preprocessing of training images and of test images.
 
-    `stored` is how records hold their images; None: as those of the source.
+    `stored` is how records hold their images; None: as the source's.
     """
     size = preprocessing.image_size
     read = partial((stored or source.stored).read, skip=config.unreadable == "skip")

@@ -62,7 +62,7 @@ def with_pseudo_labels(
 ) -> ImageData:
     """Adds pseudo-labeled images to the training images; they are augmented alike.
 
-    Raises `ValueError` if the folder is incomplete, or its classes are not those of the data.
+    Raises `ValueError` if the folder is incomplete, or its classes differ from the data's.
     """
     pseudo, classes = config.pseudo, len(data.class_names)
     selection = pseudo_records.read_selection(pseudo.dir)

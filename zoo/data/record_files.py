@@ -41,7 +41,7 @@ class StreamSource:
 
     Files are read in groups of `AT_ONCE`, the shuffled ones one group after the other, and a group
     in rounds of `ROUND` records of each file. Undecoded records of a part are then shuffled in
-    chunks, of which one is used while the next one is read; those of all parts have
+    chunks, of which one is used while the next one is read; the chunks of all parts have
     `shuffle_buffer` records. A run that is resumed within an epoch starts to read at the group of
     its chunk.
     """

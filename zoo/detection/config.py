@@ -111,7 +111,7 @@ class ScheduleConfig(Section):
 class StepsConfig(Section):
     """Length, precision and seed of training."""
 
-    delete_checkpoint: ClassVar = False  # the weights of a detector are those of its checkpoint
+    delete_checkpoint: ClassVar = False  # the weights of a detector are in its checkpoint
 
     steps: Count = 22_500
     """Steps of training."""
@@ -133,7 +133,7 @@ class DetectionConfig(RunConfig):
 
     Data with boxes alone train a Faster R-CNN.
 
-    Task, losses, heads, input pipeline and training loop are those of TensorFlow's Model Garden.
+    Task, losses, heads, input pipeline and training loop come from TensorFlow's Model Garden.
     The folder holds config.yaml, checkpoints/ (with the logs for TensorBoard), metrics.json and
     predictions.png. The same command resumes an interrupted run from its last checkpoint, with the
     same weights, optimizer, step and order of images; flips, scales and crops are random.

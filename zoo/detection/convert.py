@@ -117,7 +117,7 @@ def join(train: Annotations, val: Annotations) -> tuple[Annotations, Annotations
 
 
 def in_both(train: Annotations, val: Annotations) -> list[str]:
-    """Returns the test images whose files are those of training images, by their contents."""
+    """Returns the test images whose files are also training images, by their contents."""
     known = {train.digests[one["file_name"]]: one["file_name"] for one in train.images}
     names = [one["file_name"] for one in val.images]
     return [

@@ -287,7 +287,7 @@ class Run(Source[Detector]):
     """A run folder, local or gs://."""
 
     folder: Path
-    image_size: int | None = None  # None: that of training
+    image_size: int | None = None  # None: as in training
 
     def load(self) -> Detector:
         return Detector.from_run(self.folder, self.image_size)
@@ -309,7 +309,7 @@ class Published(Source[Detector]):
     """A published network: a folder, or its address on the hub."""
 
     place: str
-    image_size: int | None = None  # None: that of training
+    image_size: int | None = None  # None: as in training
 
     def load(self) -> Detector:
         described, weights = published.read(self.place, DetectorDescription)

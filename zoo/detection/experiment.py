@@ -336,7 +336,7 @@ def infer(model: Any, images: Any, anchors: Any, info: Any) -> dict[str, Any]:
 class Task(MaskRCNNTask):
     """Task of Mask R-CNN, or Faster R-CNN without masks, evaluated by `zoo.detection.report`.
 
-    Evaluations need `annotations` of the test images, and set `figures`, those of `Evaluation`.
+    Evaluations need `annotations` of the test images, and set `figures` to their metrics.
     Training needs the function `records` of its images.
     """
 

@@ -24,7 +24,7 @@ from zoo.files import is_litter
 
 Json = dict[str, Any]
 Id = int | str
-IMAGE_IDS, CATEGORY_IDS = range(2**63), range(1, 10_001)  # those of categories index outputs
+IMAGE_IDS, CATEGORY_IDS = range(2**63), range(1, 10_001)  # of categories, they index outputs
 FLAGS = {"none": 0, "": 0, "false": 0, "0": 0, "0.0": 0, "true": 1, "1": 1, "1.0": 1}
 # Keys of an image's file, in order, and the random prefix of an upload, which is not a date.
 NAMES = ("file_name", "filename", "path", "file_path", "coco_url", "url", "flickr_url")

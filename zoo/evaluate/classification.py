@@ -48,7 +48,7 @@ class EvaluateConfig(ModelOptions):
         if not isinstance(data, dict) or not isinstance(data.get("name", ""), str | None):
             return settings  # to be refused
         data = dict(data)
-        # Variants of ImageNet have one split with labels, not that of the run.
+        # Variants of ImageNet have one split with labels, not the run's.
         if (split := SPLITS.get(dataset_of(data.get("name")))) is not None:
             data.setdefault("test_split", split)
         if run is not None:

@@ -84,7 +84,7 @@ and transparent ones are put on white.
         write_json(folder / PREPROCESSING, asdict(classifier.preprocessing))
 
     def runtime(self, folder: Path, threads: int = 0) -> "Runtime":
-        return Runtime(folder)  # the number of TensorFlow's threads is that of the process
+        return Runtime(folder)  # TensorFlow has one number of threads per process
 
 
 class Runtime:

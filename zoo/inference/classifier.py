@@ -43,7 +43,7 @@ def with_constants(
     """Returns a model in inference as a function of tensors, with its weights as constants.
 
     Batch normalization is folded, then `extend` may add outputs. `precision` is a dtype policy;
-    None: that of the model. Values computed from weights
+    None: the model's. Values computed from weights
     alone, such as tables of position embeddings, become constants, too: LiteRT ignores the zero
     point of quantized convolution weights that are computed.
     """
@@ -63,7 +63,7 @@ class Classifier:
     model: keras.Model  # for images that passed `preprocess_input`
     preprocessing: Preprocessing  # as when the accuracy was measured
     class_names: Sequence[str]
-    precision: str | None = None  # dtype policy of `infer`; None: that of the model
+    precision: str | None = None  # dtype policy of `infer`; None: the model's
 
     @property
     def image_size(self) -> int:

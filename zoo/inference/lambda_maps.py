@@ -70,7 +70,7 @@ def with_lambda_maps(model: keras.Model, names: Sequence[str]) -> keras.Model:
 
     Outputs are `probabilities`, and for each name `NAME_content` and `NAME_position`, those that
     the layer has: `(batch, height, width, heads, height, width)`, first the row and column of the
-    query, then those of the values. They are numbers of `lambda_maps`.
+    query, then of the values. They are numbers of `lambda_maps`.
     """
     layers, outputs = lambda_layers(model), {"probabilities": model.output}
     for name in names:
@@ -85,7 +85,7 @@ def lambdas(model: keras.Model, name: str, image: np.ndarray, row: int, column: 
     """Computes the lambdas of a lambda layer at one query: `(groups, k, v)`, one with multi-query.
 
     A lambda is the sum of content and position lambda (Eq. 1), the function of Eq. 2 that is
-    applied to the query. Arguments are those of `lambda_maps`.
+    applied to the query. Arguments as for `lambda_maps`.
     """
     layer, groups, grid = _lambda_groups(model, name, image)
     place = _place(name, grid, row, column)
@@ -105,7 +105,7 @@ def attention_maps(
 ) -> np.ndarray:
     """Computes the attention maps of a layer at one query: `(heads, height, width)`.
 
-    Arguments are those of `lambda_maps`.
+    Arguments as for `lambda_maps`.
     """
     layer, inputs, _ = _features(model, name, image, attention_layers(model))
     grid = tuple(inputs.shape[1:3])

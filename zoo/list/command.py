@@ -87,7 +87,7 @@ def _timm(config: ListConfig, names: Sequence[str]) -> str:
 def as_columns(
     head: Sequence[str], rows: Sequence[Sequence[str]], numbers: range = range(1, 5)
 ) -> str:
-    """Returns aligned columns, those of numbers on the right."""
+    """Returns aligned columns, numbers on the right."""
     columns = []
     for number, column in enumerate(zip(head, *rows, strict=True)):
         width = max(map(len, column))

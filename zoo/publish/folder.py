@@ -61,7 +61,7 @@ class Publisher(ABC, Generic[N]):
     """How networks of a task are published."""
 
     task: str  # name on the hub
-    use: str  # Markdown for the model card; `{address}` is that of the network
+    use: str  # Markdown for the model card; `{address}` stands for the network's
 
     @abstractmethod
     def write_weights(self, network: N, folder: Path) -> None:

@@ -58,7 +58,7 @@ class TrainingModel(keras.Model):
     @property
     def state(self) -> list[keras.Variable]:
         """All variables that a resumed run needs, in a fixed order."""
-        self._maybe_symbolic_build()  # which makes those of the optimizer and the metrics
+        self._maybe_symbolic_build()  # which makes the variables of the optimizer and the metrics
         averages = [] if self.averages is None else self.averages.weights
         return [
             *self.network.variables,

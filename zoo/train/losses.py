@@ -75,7 +75,7 @@ class Objective(keras.layers.Layer):
 
     The mean counts all images, whatever their weights, so it is also the mean over devices and over
     micro-batches. Mixed labels mix the weights of their classes. The teacher returns logits of the
-    same images; temperature and share are those of `DistillationConfig`.
+    same images; temperature and share as in `DistillationConfig`.
 
     With `pseudo_ratio` pseudo-labeled images for each labeled one in a batch, it is the mean over
     the labeled images plus `pseudo_ratio` times the mean over the others, as Noisy Student has it

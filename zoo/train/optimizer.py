@@ -18,8 +18,8 @@ def _with_recipe(base: type) -> Any:
     return type(base.__name__, (Recipe, base), {})
 
 
-# Class, the settings that are its arguments, and defaults other than Keras': for RMSprop those of
-# MobileNets in the Model Garden, for LAMB that of its authors.
+# Class, the settings that are its arguments, and defaults other than Keras': for RMSprop from
+# MobileNets in the Model Garden, for LAMB from its authors.
 OPTIMIZERS: dict[str, tuple[Any, tuple[str, ...], dict[str, Any]]] = {
     "sgd": (_with_recipe(keras.optimizers.SGD), ("momentum", "nesterov"), {}),
     "rmsprop": (

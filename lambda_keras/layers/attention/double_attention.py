@@ -32,7 +32,7 @@ class DoubleAttention(Layer):
     LambdaNetworks.
 
     Args:
-        ratio: Float in (0, 1], depth of A, B and V relative to that of the inputs.
+        ratio: Float in (0, 1], depth of A, B and V relative to the inputs' depth.
             Defaults to `0.5`.
         momentum: Float from 0 to 1, of the moving statistics. Defaults to `0.99`.
         epsilon: Positive float, of the batch normalization. Defaults to `1e-5`.

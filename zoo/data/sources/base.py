@@ -72,7 +72,7 @@ class IndexedSource:
         return positions.map(example, tf.data.AUTOTUNE)
 
     def testing(self, batch_size: int, host: Host) -> tf.data.Dataset:
-        """Returns every record once, on each host those of its part of the batches."""
+        """Returns every record once, on each host for its part of the batches."""
         order = np.random.default_rng(TEST_ORDER_SEED).permutation(self.count)
         own = np.arange(self.count) % batch_size // host.size(batch_size) == host.index
         records: Any = self._records(order[own])  # TensorFlow's stubs do not know typed dicts

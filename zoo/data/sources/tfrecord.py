@@ -46,7 +46,7 @@ class Index(BaseModel):
 class TFRecords(DataSource):
     """Shards `train-*` and `validation-*` of `tf.train.Example`.
 
-    All are read once, but for those of an index, which have the same names and sizes.
+    All are read once, but for files in an index, which have the same names and sizes.
     """
 
     def open(self, image_size: int) -> Split:

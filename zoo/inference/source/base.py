@@ -114,7 +114,7 @@ def fixed_size(own: int, image_size: int | None) -> Iterator[None]:
 
 
 def measured_at(size: int, image_size: int | None) -> str:
-    """Returns the size that an accuracy was measured at, if it is not that of the images."""
+    """Returns the size that an accuracy was measured at, if images have another."""
     return "" if image_size in (None, size) else f" of {size} x {size} pixels"
 
 

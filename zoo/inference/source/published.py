@@ -107,7 +107,7 @@ class Published(ClassifierSource):
     """A published network: a folder, or `"hf://owner/name[@revision]"`."""
 
     place: str
-    image_size: int | None = None  # None: that of training
+    image_size: int | None = None  # None: as in training
 
     def load(self) -> Classifier:
         network, weights = read(self.place, ClassifierDescription)

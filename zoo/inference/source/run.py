@@ -31,7 +31,7 @@ class Run(ClassifierSource):
     """A run folder, local or gs://."""
 
     folder: Path
-    image_size: int | None = None  # None: that of training
+    image_size: int | None = None  # None: as in training
     averaged: bool = True  # EMA weights, if there are any
 
     def load(self) -> Classifier:

@@ -30,7 +30,7 @@ class Weights(ClassifierSource):
 
     model: str  # one of `zoo.registry.list_models()`
     weights: str  # "imagenet", a file, or an address on the hub
-    class_names: Sequence[str] | None = None  # None: those of published weights, or of ImageNet
+    class_names: Sequence[str] | None = None  # None: of published weights, or ImageNet's
     image_size: int | None = None  # None: the size of the weights
     overrides: Mapping[str, Any] = field(default_factory=dict)  # arguments of the constructor
 
