@@ -36,7 +36,9 @@ def of_unknown_sizes(function, *arrays) -> np.ndarray:
 
 
 def counts_memory() -> bool:
-    """Whether TensorFlow counts the memory of the CPU, as oneDNN's allocator does."""
+    """Whether the backend counts memory: TensorFlow on a CPU does with oneDNN's allocator."""
+    if keras.backend.backend() != "tensorflow":
+        return True
     import tensorflow as tf
 
     try:

@@ -35,6 +35,7 @@ NEEDS = {
     **dict.fromkeys(("flock", "/proc"), Need("it is a part of Linux")),
     ".venv-tpu/bin/python": Need("make .venv-tpu/installed", (".venv-benchmark",)),
     "build/docs/_static/draw.js": Need("make docs", (".venv-docs",)),
+    "oneDNN": Need("on other CPUs, or without it, TensorFlow counts no memory", (".venv",)),
     "PIL": Need("pip install '.[train]'"),
     "tensorflow": _TRAIN,
     "official": _DETECTION,
@@ -80,6 +81,10 @@ def _is_there(name: str) -> bool:
         return PROGRAMS[name] is not None
     if "/" in name:
         return (ROOT / name).exists()
+    if name == "oneDNN":
+        from support.backends import counts_memory  # and Keras
+
+        return counts_memory()
     try:
         return find_spec(name) is not None
     except ModuleNotFoundError:  # of the package around it

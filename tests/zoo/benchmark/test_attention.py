@@ -15,6 +15,7 @@ from zoo.results import RESULTS
 ALL = ("lambda", *Config().mixers)
 
 
+@pytest.mark.needs("oneDNN")
 def test_tables_and_json(tmp_path, capsys):
     output = tmp_path / "new" / "attention.json"
     settings = "--sizes 7x32,8x32x2 --batch 3 --mixers global,lambda:scope=3 --memory true"

@@ -60,6 +60,7 @@ def test_memory_of_a_step_is_what_it_adds():
     assert Backend.temporary_bytes(backend, step) == 250
 
 
+@pytest.mark.needs("oneDNN")
 def test_temporary_bytes_of_a_sum_of_two_products():
     inputs = random_tensor((1024, 1024), "float32", 1)
     step = current_backend().compile(lambda x: (x @ x) + keras.ops.sin(x @ (x + 1)), inputs)

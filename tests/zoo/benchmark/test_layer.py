@@ -57,6 +57,7 @@ def test_dense_embeddings_that_would_not_fit_are_refused():
     assert Implementation("query_first", **{**case, "scope": 7}).dense_numbers() == 0  # in tiles
 
 
+@pytest.mark.needs("oneDNN")
 def test_tables_and_json(tmp_path, capsys):
     output = tmp_path / "new" / "layer.json"
     settings = "--sizes 4x8x2,8x8x2 --scopes 3 --repeats 2 --min_ms 0.1 --memory true"

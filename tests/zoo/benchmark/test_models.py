@@ -11,6 +11,7 @@ from zoo.benchmark.models import MODES, ZooNetwork, parse
 from zoo.measurements import TRAINING
 
 
+@pytest.mark.needs("oneDNN")
 def test_tables_and_json(tiny_networks, tmp_path, capsys):
     output = tmp_path / "new" / "models.json"
     settings = "--models lambda_resnet14@32,keras.MobileNet@32 --batch 2 --repeats 2 --min_ms 0.1"

@@ -78,7 +78,7 @@ def test_failures_are_told_and_the_others_go_on(clock):
         time_in_turn(computations, 1, 1.0)
 
 
-@pytest.mark.parametrize("memory", [False, True])
+@pytest.mark.parametrize("memory", [False, pytest.param(True, marks=pytest.mark.needs("oneDNN"))])
 def test_rows_have_time_and_memory(capsys, memory):
     bench = Bench(Config(repeats=3, min_ms=0.1, memory=memory), [])
     shown = columns("ms", "temporary_bytes")
