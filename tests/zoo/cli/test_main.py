@@ -13,6 +13,12 @@ from zoo.cli.commands import COMMANDS
 from zoo.cli.main import Verb, call, main
 
 ALL, JAX, TENSORFLOW = ("tensorflow", "jax", "torch"), ("tensorflow", "jax"), ("tensorflow",)
+ROWS = {
+    " ".join(filter(None, (verb, part, task if Verb(verb).by_task else ""))): place
+    for verb, row in COMMANDS.items()
+    for part, command in (row.parts or {"": row}).items()
+    for task, place in command.places.items()
+}
 # Backends of each command that runs on others than TensorFlow.
 BACKENDS = {
     "list": ALL,
@@ -20,13 +26,7 @@ BACKENDS = {
     "convert": ALL,
     "train classification": JAX,
     "evaluate classification": JAX,
-    **{f"benchmark {name}": ALL for name in COMMANDS["benchmark"].parts},
-}
-ROWS = {
-    " ".join(filter(None, (verb, part, task if Verb(verb).by_task else ""))): place
-    for verb, row in COMMANDS.items()
-    for part, command in (row.parts or {"": row}).items()
-    for task, place in command.places.items()
+    **{name: ALL for name in ROWS if name.startswith("benchmark ")},
 }
 
 
