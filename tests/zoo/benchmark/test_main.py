@@ -25,6 +25,11 @@ def test_commands_are_listed(capsys, arguments):
     assert all(name in printed for name in COMMANDS["benchmark"].parts)
 
 
+def test_settings_know_their_command_line():
+    settings = parse("zoo.benchmark", ["layer", "--sizes", "7x8", "--output", "a b.json"])
+    assert settings.command == "python -m zoo.benchmark layer --sizes 7x8 --output 'a b.json'"
+
+
 @pytest.mark.slow
 def test_commands_import_no_backend_before_their_settings_are_read():
     script = (

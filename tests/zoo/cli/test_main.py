@@ -19,6 +19,7 @@ ROWS = {
     for part, command in (row.parts or {"": row}).items()
     for task, place in command.places.items()
 }
+PARTS = {verb: next(iter(row.parts)) for verb, row in COMMANDS.items() if row.parts}
 # Backends of each command that runs on others than TensorFlow.
 BACKENDS = {
     "list": ALL,
@@ -87,12 +88,14 @@ def test_help_names_every_verb(run, capsys, arguments):
         assert f"  {verb:{width}}{row.summary}" in lines
 
 
-def test_parts_of_a_command_are_listed(capsys):
+@pytest.mark.parametrize("verb", PARTS)
+def test_parts_of_a_command_are_listed(capsys, verb):
     with pytest.raises(SystemExit):
-        Verb("pseudo_label")([])
+        Verb(verb)([])
     printed = capsys.readouterr().out
-    assert printed.startswith("usage: python -m zoo.pseudo_label COMMAND [OPTIONS]\n\ncommands:")
-    assert "\n  label   label images by" in printed
+    assert printed.startswith(f"usage: python -m zoo.{verb} COMMAND [OPTIONS]\n\ncommands:")
+    for part, row in COMMANDS[verb].parts.items():
+        assert re.search(rf"\n  {part} +{re.escape(row.summary)}\n", printed)
 
 
 def test_a_verb_runs_with_the_other_arguments(run, capsys):
@@ -104,9 +107,11 @@ def test_a_verb_runs_with_the_other_arguments(run, capsys):
     ("arguments", "message"),
     [
         (["trian"], "no such command. Received: 'trian' (did you mean 'train'?)"),
-        (["benchmark", "lyer"], "no such command. Received: 'lyer' (did you mean 'layer'?)"),
-        (["benchmark", ""], "no such command. Received: ''"),
-        (["pseudo_label", "lable"], "(did you mean 'label'?)"),
+        *(
+            ([verb, part[:1] + part[2:]], f"(did you mean {part!r}?)")
+            for verb, part in PARTS.items()
+        ),
+        *(([verb, ""], "no such command. Received: ''") for verb in PARTS),
         *(
             (
                 [verb, "--task", "clasification"],
@@ -128,9 +133,8 @@ def test_unknown_commands_and_tasks_end_with_one_line(monkeypatch, capsys, argum
 
 
 def test_settings_know_their_command_line():
-    words = ["layer", "--sizes", "7x8", "--output", "a b.json"]
-    settings = commands.parse("zoo.benchmark", words)
-    assert settings.command == "python -m zoo.benchmark layer --sizes 7x8 --output 'a b.json'"
+    settings = commands.parse("zoo.train", ["--output_dir", "a b"])
+    assert settings.command == "python -m zoo.train --output_dir 'a b'"
     assert commands.parse("zoo.train", []).command == "python -m zoo.train"
 
 
