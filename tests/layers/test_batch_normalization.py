@@ -201,6 +201,18 @@ def test_single_images_are_not_joined_with_convolutions(batch, training, joined)
     assert graph.outputs[0].shape.as_list() == [batch, 5, 4, 6]
 
 
+@pytest.mark.one_backend
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_an_empty_batch_changes_no_statistics(axis):
+    layer = BatchNormalization(momentum=0.5, axis=axis)
+    layer.build((None, 4, 4, 4))
+    for variable in (layer.moving_mean, layer.moving_variance):
+        variable.assign([3.0] * 4)
+    assert layer(np.zeros((0, 4, 4, 4), "float32"), training=True).shape == (0, 4, 4, 4)
+    for variable in (layer.moving_mean, layer.moving_variance):
+        np.testing.assert_array_equal(variable, [3.0] * 4)
+
+
 def test_config():
     layer = BatchNormalization(momentum=0.5, epsilon=0.1, axis=1)
     copy = BatchNormalization.from_config(layer.get_config())
