@@ -43,9 +43,10 @@ class BatchNormalization(keras.layers.BatchNormalization):
         for name, rate in rates.items():
             check(MOMENTUM.fits(rate), MOMENTUM.expected, **{name: rate})
         check(EPSILON.fits(epsilon), EPSILON.expected, epsilon=epsilon)
+        given = dict(zip(("center", "scale"), others, strict=False)) | kwargs
+        flags = given.keys() & {"center", "scale", "renorm", "synchronized"}
+        check_bools(**{name: given[name] for name in sorted(flags)})
         super().__init__(axis, momentum, epsilon, *others, **kwargs)
-        flags = ("center", "scale", "renorm", "synchronized")
-        check_bools(**{name: getattr(self, name) for name in flags})
 
     def build(self, input_shape):
         rank, shape = len(input_shape), tuple(input_shape)

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from keras.config import backend
 
 from lambda_keras import layers
 from lambda_keras.layers.base import constraints_of
@@ -57,7 +58,8 @@ CONSTRAINTS = [
         {"renorm": True},
         {
             "integer": "axis",
-            "flag": "center scale renorm synchronized",
+            # Keras has `synchronized=True` on TensorFlow alone.
+            "flag": "center scale renorm" + " synchronized" * (backend() == "tensorflow"),
             "momentum": "momentum renorm_momentum",
             "epsilon": "epsilon",
         },
