@@ -76,6 +76,7 @@ def test_objective_weighs_classes_and_hears_the_teacher():
         np.testing.assert_array_equal(value, now)
 
 
+@pytest.mark.one_backend
 def test_every_part_of_the_objective_is_scaled_for_several_devices(monkeypatch):
     """Keras adds up the gradients of the replicas."""
     teacher = with_logits(networks.linear_model(classes=3))
