@@ -32,7 +32,7 @@ Table = tuple[str, str]  # file, and name of the dictionary
 
 
 class Room(NamedTuple):
-    """What belongs to a room: files, as patterns, with tests and pages; keys of tables."""
+    """Files of a room, as patterns, with tests and pages; and its keys in tables."""
 
     paths: Sequence[str]
     rows: Mapping[Table, Sequence[str]]

@@ -83,19 +83,26 @@ class Backend(ABC):
     def wait(self, outputs: Any) -> None:
         """Waits until the outputs are computed."""
 
+    @abstractmethod
+    def temporary_bytes(self, step: Step) -> int:
+        """Measures the peak memory of a step in addition to its inputs and weights."""
+
+
+class AllocatorBackend(Backend):
+    """Backend whose allocator counts memory."""
+
+    @abstractmethod
     def memory(self, reset: bool = False) -> int:
-        """Peak memory since the last reset, or the memory now if it resets the peak."""
-        raise NotImplementedError
+        """Returns the peak memory since the last reset; or resets it, and returns the memory now."""
 
     def temporary_bytes(self, step: Step) -> int:
-        """Peak memory of a step in addition to its inputs and weights."""
         self.wait(step.start())
         before = self.memory(reset=True)
         self.wait(step.start())
         return self.memory() - before
 
 
-class TensorFlow(Backend):
+class TensorFlow(AllocatorBackend):
     """TensorFlow: `tf.function`, with or without XLA."""
 
     package = "tensorflow"
@@ -192,7 +199,7 @@ class Jax(Backend):
         return step.program.memory_analysis().temp_size_in_bytes
 
 
-class Torch(Backend):
+class Torch(AllocatorBackend):
     """PyTorch, eager."""
 
     package = "torch"

@@ -2,6 +2,7 @@
 
 import math
 import os
+from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
@@ -87,9 +88,9 @@ class RunConfig(Settings):
             raise ValueError(f"tpu: not used by strategy={self.strategy}. Received: {self.tpu!r}")
         return self
 
+    @abstractmethod
     def longer(self) -> str:
-        """Says how to train longer than the finished run in `output_dir`."""
-        raise NotImplementedError
+        """Returns the advice for training longer than the finished run in `output_dir`."""
 
 
 class ModelConfig(Section):

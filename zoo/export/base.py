@@ -1,5 +1,5 @@
 # pyright: strict
-"""What every export format has, the options of exports, and the names of their signatures.
+"""Interface of export formats, options of exports, and names of their signatures.
 
 Formats import this module, the standard library and NumPy alone at their top: their files are also
 loaded in a process without this project (`zoo.export.runtimes`).
@@ -79,7 +79,7 @@ class Format(Protocol):
     def use(self) -> str: ...  # Markdown for the card; `{name}` is the model's
 
     def signatures(self, options: Options) -> Mapping[str, str]:
-        """Returns what each signature of an export computes: one of those above."""
+        """Returns the computation of each signature, by its name at the top of this file."""
         ...
 
     def write(self, classifier: "Classifier", folder: Path, options: Options) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.backends import output_and_gradients
 
-from zoo.benchmark.backends import Backend, Step, current_backend, random_tensor
+from zoo.benchmark.backends import AllocatorBackend, Step, current_backend, random_tensor
 from zoo.benchmark.layer import Implementation
 from zoo.measurements import FORWARD, FORWARD_BACKWARD
 
@@ -57,7 +57,7 @@ def test_step_runs_so_many_times():
 def test_memory_of_a_step_is_what_it_adds():
     backend = SimpleNamespace(wait=lambda _: None, memory=lambda reset=False: 100 if reset else 350)
     step = SimpleNamespace(start=lambda: None)
-    assert Backend.temporary_bytes(backend, step) == 250
+    assert AllocatorBackend.temporary_bytes(backend, step) == 250
 
 
 @pytest.mark.needs("oneDNN")
