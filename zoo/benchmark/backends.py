@@ -93,7 +93,7 @@ class AllocatorBackend(Backend):
 
     @abstractmethod
     def memory(self, reset: bool = False) -> int:
-        """Returns the peak memory since the last reset; or resets it, and returns the memory now."""
+        """Returns the peak memory since the last reset, or resets it and returns the memory now."""
 
     def temporary_bytes(self, step: Step) -> int:
         self.wait(step.start())
