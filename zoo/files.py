@@ -12,7 +12,6 @@ import shutil
 import stat
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
@@ -33,7 +32,6 @@ _LITTER = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 TRIALS = 20  # of `check_output`, while other processes remove the folder
-TRIAL_S = 1.0  # within which the trial of `check_output` ends, which locks a folder, too
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk full, quota exceeded, file too large
 
 
@@ -208,21 +206,24 @@ def remove_partial(folder: Path, name: str | None = None) -> None:
 
 
 def check_output(folder: Path, name: str = "") -> None:
-    """Checks by a trial that a file, or "" for any, can be written in a new or existing folder."""
+    """Checks by a trial that a file, or "" for any, can be written in a new or existing folder.
+
+    A new folder is tried within a hidden one: other hosts of the same run never see it.
+    """
     if in_bucket(folder):
         return
     for left in reversed(range(TRIALS)):
+        there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
         try:
-            with new_folders(folder):
-                os.rmdir(tempfile.mkdtemp(prefix=_PARTIAL, suffix=f"-{name}", dir=folder))
-                if name and (folder / name).is_dir():
-                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            with _new_partial(there / (name or "trial")) as trial:
+                (trial / folder.relative_to(there)).mkdir(parents=True, exist_ok=True)
+            if name and (folder / name).is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             return
         except OSError as error:
             if left and isinstance(error, FileNotFoundError):
-                continue  # removed by the trial of another process
-            is_file = isinstance(error, FileExistsError)
-            reason = f"{folder} is a file, not a folder" if is_file else error.strerror
+                continue  # removed by another process, whose command failed
+            reason = error.strerror if there.is_dir() else f"{there} is a file, not a folder"
             raise ValueError(
                 f"expected a {'file' if name else 'folder'} to write to. "
                 f"Received: {str(folder / name)[:80]!r} ({reason})"
@@ -435,7 +436,6 @@ def held(folder: Path) -> Iterator[None]:
     if in_bucket(folder):
         yield
         return
-    end = time.monotonic() + TRIAL_S
     with ExitStack() as holding:
         while True:
             try:
@@ -443,12 +443,8 @@ def held(folder: Path) -> Iterator[None]:
                 descriptor = holding.enter_context(_locked_now(folder))
                 if os.path.samestat(os.fstat(descriptor), os.stat(folder)):
                     break
-            except FileNotFoundError:  # removed by the trial of another process
+            except FileNotFoundError:  # removed by another process that leaves it empty
                 pass
-            except BlockingIOError:
-                if time.monotonic() > end:
-                    raise
-                time.sleep(TRIAL_S / 10)
         yield
 
 

@@ -16,7 +16,6 @@ import tensorflow as tf
 from support.lfs import LFS_POINTER, PULL
 
 from lambda_keras.weights import hub
-from zoo import files
 from zoo.config import DataConfig
 from zoo.data.readable import check_readable
 from zoo.files import (
@@ -116,8 +115,7 @@ with held(Path(sys.argv[1])):
 """
 
 
-def test_folder_is_held_by_one_process_until_it_is_gone(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "TRIAL_S", 0.01)
+def test_folder_is_held_by_one_process_until_it_is_gone(tmp_path):
     folder = tmp_path / "new" / "run"
     command = [sys.executable, "-c", HOLDER, str(folder)]
     with subprocess.Popen(
@@ -141,7 +139,7 @@ def test_folder_that_is_held_and_stays_empty_is_removed_if_it_is_new(tmp_path):
     assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
 
 
-def test_trial_of_another_process_removes_a_folder_before_it_is_held(tmp_path, monkeypatch):
+def test_another_process_removes_an_empty_folder_before_it_is_held(tmp_path, monkeypatch):
     folder, flock, calls = tmp_path / "run", fcntl.flock, []
 
     def removed_at_first(descriptor, operation):
@@ -156,9 +154,10 @@ def test_trial_of_another_process_removes_a_folder_before_it_is_held(tmp_path, m
         assert folder.is_dir()
 
 
-def test_trial_of_another_process_removes_a_folder_before_it_is_tried(tmp_path, monkeypatch):
+def test_another_process_removes_a_folder_before_it_is_tried(tmp_path, monkeypatch):
     """Both commands can then write."""
     tried, mkdtemp = [], tempfile.mkdtemp
+    (tmp_path / "new" / "exports").mkdir(parents=True)
 
     def removed_before(dir, **arguments):
         tried.append(dir)
@@ -167,15 +166,15 @@ def test_trial_of_another_process_removes_a_folder_before_it_is_tried(tmp_path, 
         return mkdtemp(dir=dir, **arguments)
 
     monkeypatch.setattr(tempfile, "mkdtemp", removed_before)
-    check_output(tmp_path / "exports")
-    assert len(tried) == 3
+    check_output(tmp_path / "new" / "exports")
+    assert tried == [tmp_path / "new" / "exports", tmp_path / "new", tmp_path]
     with pytest.raises(ValueError, match=r"to write to\. Received: '/proc/none' \(No such file"):
         check_output(Path("/proc/none"))
 
 
-def test_trial_of_another_process_leaves_a_folder_that_is_held(tmp_path):
+def test_another_process_leaves_an_empty_folder_that_is_held(tmp_path):
     with ExitStack() as holding:
-        with new_folders(tmp_path / "run"):  # as `check_output` makes them
+        with new_folders(tmp_path / "run"):
             holding.enter_context(held(tmp_path / "run"))
         assert (tmp_path / "run").is_dir()
 

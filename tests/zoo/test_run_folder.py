@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import tensorflow as tf
@@ -43,6 +45,20 @@ def test_new_and_empty_folders_are_fine(folder):
     assert run_folder.check(config(folder)) is False
     folder.mkdir()
     assert run_folder.check(config(folder)) is False
+
+
+def test_hosts_that_start_at_the_same_time_do_not_see_one_another(tmp_path):
+    """Of 200 starts by two processes, a quarter failed when a trial made the folders themselves."""
+    together = threading.Barrier(2)
+
+    def begin(number):
+        together.wait()
+        return run_folder.check(config(tmp_path / str(number // 2) / "run"))
+
+    with ThreadPoolExecutor(2) as hosts:
+        starts = [hosts.submit(begin, number) for number in range(400)]
+    assert not any(start.result() for start in starts)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_finished_run_is_refused_unless_overwritten(folder):

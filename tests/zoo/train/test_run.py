@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import keras
 import pytest
 
-from zoo import files
 from zoo.config import TrainConfig
 from zoo.devices import Devices, Host
 from zoo.train import run
@@ -51,7 +50,6 @@ def test_seed_is_that_of_the_settings(tmp_path, monkeypatch):
 
 def test_second_start_is_refused_while_the_first_one_trains(tmp_path, monkeypatch):
     """Before it reads the data; both leave nothing where nothing was trained."""
-    monkeypatch.setattr(files, "TRIAL_S", 0.01)
     config, starts = TrainConfig(output_dir=tmp_path / "run"), []
 
     def start_again(_):
