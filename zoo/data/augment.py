@@ -19,6 +19,11 @@ Operation = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # of an image and a see
 fold_in: Any = tf.random.fold_in
 
 
+def to_uint8(image: tf.Tensor) -> tf.Tensor:
+    """Rounds an image in [0, 255]."""
+    return tf.cast(image + 0.5, tf.uint8)
+
+
 def random_shift(image: tf.Tensor, seed: tf.Tensor, size: int, fraction: float) -> tf.Tensor:
     """Shifts an image `(size, size, 3)`, with a black border, by up to a fraction of its size."""
     padding = round(size * fraction)
@@ -53,6 +58,7 @@ def color_jitter(image: tf.Tensor, seed: tf.Tensor, strength: float) -> tf.Tenso
     factors = tf.unstack(
         tf.random.stateless_uniform([3], seed, max(0.0, 1 - strength), 1 + strength)
     )
+    image = tf.cast(image, tf.float32)
     image = tf.clip_by_value(image * factors[0], 0, 255)
     mean = tf.reduce_mean(tf.image.rgb_to_grayscale(image))
     image = tf.clip_by_value(mean + (image - mean) * factors[1], 0, 255)
@@ -76,21 +82,28 @@ def random_erasing(image: tf.Tensor, seed: tf.Tensor, probability: float) -> tf.
     fits = tf.reduce_all(sides < size[:, None], axis=0)
     wanted = tf.random.stateless_uniform([], fold_in(seed, 4)) < probability
     index = tf.argmax(tf.cast(fits, tf.int32))
-    first = tf.floor(tf.stack([tops, lefts])[:, index] * (size - sides[:, index] + 1))
-    window = in_window(tf.shape(image), first, first + sides[:, index])
-    noise = tf.random.stateless_uniform(tf.shape(image), fold_in(seed, 5), 0, 255)
-    return tf.where(window & wanted & tf.reduce_any(fits), noise, image)
+    side = sides[:, index]
+    first = tf.floor(tf.stack([tops, lefts])[:, index] * (size - side + 1))
+    first, side = tf.cast(first, tf.int32), tf.cast(side, tf.int32)
+
+    def erased() -> tf.Tensor:
+        shape = tf.concat([side, [3]], 0)
+        noise = tf.random.stateless_uniform(shape, fold_in(seed, 5), 0, 256, tf.int32)
+        return paste(image, first, first + side, tf.cast(noise, image.dtype))
+
+    return tf.cond(wanted & tf.reduce_any(fits), erased, lambda: image)
 
 
-def in_window(size: tf.Tensor, first: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
-    """Returns which pixels are in a window: booleans of shape `(height, width, 1)`.
+def paste(images: Any, first: tf.Tensor, last: tf.Tensor, patch: tf.Tensor) -> tf.Tensor:
+    """Replaces a window of an image, or of each of a batch, by a patch of its size.
 
     `first` is a row and a column in the window, `last` the ones after it.
     """
-    rows, columns = (tf.cast(tf.range(size[axis]), first.dtype) for axis in (0, 1))
-    in_rows = (rows >= first[0]) & (rows < last[0])
-    in_columns = (columns >= first[1]) & (columns < last[1])
-    return (in_rows[:, None] & in_columns)[..., None]
+    (top, left), (bottom, right) = tf.unstack(first, 2), tf.unstack(last, 2)
+    rows: Any = images[..., top:bottom, :, :]
+    rows = tf.concat([rows[..., :left, :], patch, rows[..., right:, :]], -2)
+    pasted = tf.concat([images[..., :top, :, :], rows, images[..., bottom:, :, :]], -3)
+    return tf.ensure_shape(pasted, images.shape)
 
 
 def random_pixel(size: tf.Tensor, seed: tf.Tensor, number: int) -> tf.Tensor:
@@ -110,7 +123,7 @@ def mix_up(
     the same, at 1 all proportions are equally likely.
     """
     kept = beta(seed, alpha)
-    return _blend(images, kept), _blend(labels, kept)
+    return _blend(tf.cast(images, tf.float32), kept), _blend(labels, kept)
 
 
 def cut_mix(
@@ -128,8 +141,9 @@ def cut_mix(
     first, last = tf.maximum(center - half, 0), tf.minimum(center + half, size)
     area = tf.cast(tf.reduce_prod(last - first), tf.float32)
     kept = 1 - area / tf.cast(tf.reduce_prod(size), tf.float32)
-    window = in_window(size, first, last)
-    return tf.where(window, tf.reverse(images, [0]), images), _blend(labels, kept)
+    patch = tf.reverse(images[:, first[0] : last[0], first[1] : last[1]], [0])
+    mixed = paste(images, first, last, patch)
+    return tf.cast(mixed, tf.float32), _blend(labels, kept)
 
 
 def either(mixup: float | None, cutmix: float | None) -> Mix | None:
@@ -167,20 +181,20 @@ def _blend(values: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
 def rand_augment(num_layers: int, magnitude: float, size: int) -> Operation:
     """Creates RandAugment (arXiv:1909.13719), as in TensorFlow's Model Garden.
 
-    It takes float32 images in [0, 255]; magnitude 10 is a strength of 1. Each layer applies one
-    operation of `operations`, or none: 17 choices with equal probability.
+    It takes images in [0, 255] and returns uint8; magnitude 10 is a strength of 1. Each layer
+    applies one operation of `operations`, or none: 17 choices with equal probability.
     """
     choices = [lambda image, seed: image, *operations(magnitude / 10, size).values()]
 
     def apply(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        image = tf.cast(tf.clip_by_value(image, 0, 255), tf.uint8)
+        image = image if image.dtype == tf.uint8 else to_uint8(image)
         for layer_seed in tf.unstack(tf.random.split(seed, num_layers)):
             choice = tf.random.stateless_uniform(
                 [], fold_in(layer_seed, 0), 0, len(choices), tf.int32
             )
             branches = [partial(op, image, fold_in(layer_seed, 1)) for op in choices]
             image = tf.switch_case(choice, branches)
-        return tf.cast(image, tf.float32)
+        return image
 
     return apply
 
@@ -198,8 +212,13 @@ def operations(strength: float, size: int) -> Mapping[str, Operation]:
     half, shift, shear = int(40 * scale * strength), 100 * scale * strength, 0.3 * strength
     threshold, addition = int(256 * strength) % 256, int(110 * strength)
 
-    def solarize_add(image: tf.Tensor) -> tf.Tensor:
-        return tf.where(image < 128, _to_uint8(tf.cast(image, tf.int32) + addition), image)
+    def inverted_from(image: Any, threshold: int) -> tf.Tensor:
+        ones = tf.cast(image >= threshold, tf.uint8) * 255
+        return tf.bitwise.bitwise_xor(image, ones)  # much faster than a choice by pixels
+
+    def solarize_add(image: Any) -> tf.Tensor:
+        added = tf.cast(image < 128, tf.uint8) * min(addition, 255)
+        return image + tf.minimum(added, 255 - image)
 
     def signed(level: float, seed: tf.Tensor) -> tf.Tensor:
         return tf.where(tf.random.stateless_uniform([], seed) < 0.5, level, -level)
@@ -210,7 +229,7 @@ def operations(strength: float, size: int) -> Mapping[str, Operation]:
         "invert": lambda image, _: 255 - image,
         "rotate": lambda image, seed: rotate(image, signed(30 * strength, seed)),
         "posterize": lambda image, _: image & mask,
-        "solarize": lambda image, _: tf.where(image < threshold, image, 255 - image),
+        "solarize": lambda image, _: inverted_from(image, threshold),
         "color": lambda image, _: interpolate(tf.image.rgb_to_grayscale(image), image, factor),
         "contrast": lambda image, _: tf.image.adjust_contrast(image, factor),
         "brightness": lambda image, _: interpolate(tf.zeros_like(image), image, factor),
@@ -227,27 +246,38 @@ def operations(strength: float, size: int) -> Mapping[str, Operation]:
 def auto_contrast(image: tf.Tensor) -> tf.Tensor:
     """Stretches each channel to [0, 255]; a channel of one value stays."""
     values: Any = tf.cast(image, tf.float32)
-    low = tf.reduce_min(values, (0, 1))
-    high = tf.reduce_max(values, (0, 1))
+    # Rows first: over both axes at once, TensorFlow takes five times as long.
+    low = tf.reduce_min(tf.reduce_min(values, 0), 0)
+    high = tf.reduce_max(tf.reduce_max(values, 0), 0)
     scale = 255.0 / (high - low)
-    stretched = _to_uint8(values * scale - low * scale)
-    return tf.where(high > low, stretched, image)
+    stretched = _along_rows(lambda v, by, less: v * by - less, values, scale, low * scale)
+    return tf.cond(
+        tf.reduce_all(high > low),
+        lambda: _clipped(stretched),
+        lambda: tf.where(high > low, _clipped(stretched), image),
+    )
+
+
+def _along_rows(change: Callable[..., tf.Tensor], image: tf.Tensor, *channels: Any) -> tf.Tensor:
+    """Computes with one value for each channel, many times faster than by broadcasting three."""
+    shape = tf.shape(image)
+    rows = tf.reshape(image, [-1, shape[-2] * 3])
+    return tf.reshape(change(rows, *(tf.tile(c, shape[-2:-1]) for c in channels)), shape)
 
 
 def equalize(image: tf.Tensor) -> tf.Tensor:
     """Flattens each channel's histogram, as PIL's `ImageOps.equalize`."""
-    channels = []
-    for channel in tf.unstack(image, axis=-1):
-        values = tf.cast(channel, tf.int32)
-        histogram: Any = tf.math.bincount(values, minlength=256, maxlength=256)
-        # The number of pixels below the highest value, over 255.
-        step = (tf.size(values) - histogram[tf.reduce_max(values)]) // 255
-        ranks = tf.cumsum(histogram, exclusive=True) + step // 2
-        # PIL's table starts with 0; a step of 0 leaves the channel unchanged.
-        ranks = tf.where(tf.range(256) > 0, ranks // tf.maximum(step, 1), 0)
-        equalized = tf.gather(tf.cast(tf.minimum(ranks, 255), tf.uint8), values)
-        channels.append(tf.where(step > 0, equalized, channel))
-    return tf.stack(channels, -1)
+    values = [tf.cast(channel, tf.int32) for channel in tf.unstack(image, axis=-1)]
+    histogram: Any = tf.stack([tf.math.bincount(v, minlength=256, maxlength=256) for v in values])
+    # The number of pixels below the highest value, over 255.
+    highest = tf.reduce_max(tf.where(histogram > 0, tf.range(256), 0), 1)
+    step = (tf.size(values[0]) - tf.gather(histogram, highest, batch_dims=1)) // 255
+    step = step[:, None]
+    ranks = tf.cumsum(histogram, 1, exclusive=True) + step // 2
+    # PIL's table starts with 0; a step of 0 leaves the channel unchanged.
+    ranks = tf.where(tf.range(256) > 0, ranks // tf.maximum(step, 1), 0)
+    table = tf.cast(tf.where(step > 0, tf.minimum(ranks, 255), tf.range(256)), tf.uint8)
+    return tf.stack([tf.gather(table[i], v) for i, v in enumerate(values)], -1)
 
 
 def rotate(image: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
@@ -268,35 +298,47 @@ def sharpness(image: tf.Tensor, factor: float) -> tf.Tensor:
         tf.cast(image, tf.float32)[None], kernel, (1, 1, 1, 1), "VALID"
     )[0]
     inner = tf.pad(tf.ones_like(smooth, tf.bool), ((1, 1), (1, 1), (0, 0)))
-    smooth = tf.pad(_to_uint8(smooth), ((1, 1), (1, 1), (0, 0)))
+    smooth = tf.pad(_clipped(smooth), ((1, 1), (1, 1), (0, 0)))
     return interpolate(tf.where(inner, smooth, image), image, factor)
 
 
 def cutout(image: tf.Tensor, seed: tf.Tensor, half: int) -> tf.Tensor:
     """Grays a square of twice `half` pixels (arXiv:1708.04552), whose center is in the image."""
-    center = random_pixel(tf.shape(image), seed, 0)
-    window = in_window(tf.shape(image), center - half, center + half)
-    return tf.where(window, tf.constant(128, tf.uint8), image)
+    size = tf.shape(image)[:2]
+    center = random_pixel(size, seed, 0)
+    first, last = tf.maximum(center - half, 0), tf.minimum(center + half, size)
+    return paste(
+        image, first, last, tf.fill([*tf.unstack(last - first, 2), 3], tf.constant(128, tf.uint8))
+    )
 
 
 def interpolate(start: tf.Tensor, end: tf.Tensor, factor: float) -> tf.Tensor:
     """Interpolates two images, or extrapolates for factors above 1, and clips to [0, 255]."""
     begin = tf.cast(start, tf.float32)
-    return _to_uint8(begin + factor * (tf.cast(end, tf.float32) - begin))
+    return _clipped(begin + factor * (tf.cast(end, tf.float32) - begin))
 
 
-def _to_uint8(values: Any) -> tf.Tensor:
+def _clipped(values: Any) -> tf.Tensor:
     return tf.cast(tf.clip_by_value(values, 0, 255), tf.uint8)
 
 
-def _affine(image: tf.Tensor, *matrix: Any) -> tf.Tensor:
-    """Moves pixels from `(a x + b y + c, d x + e y + f)` to `(x, y)`; borders are reflected."""
-    transform = tf.stack([tf.cast(entry, tf.float32) for entry in (*matrix, 0, 0)])
-    return tf.raw_ops.ImageProjectiveTransformV3(
-        images=image[None],
-        transforms=transform[None],
-        output_shape=tf.shape(image)[:2],
-        fill_value=0.0,
-        interpolation="NEAREST",
-        fill_mode="REFLECT",
-    )[0]
+def _affine(image: tf.Tensor, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> tf.Tensor:
+    """Moves pixels from `(a x + b y + c, d x + e y + f)` to `(x, y)`; borders are reflected.
+
+    As ImageProjectiveTransformV3 with NEAREST and REFLECT, in a fifth of its time.
+    """
+    height, width = tf.unstack(tf.shape(image)[:2])
+    y, x = tf.range(height)[:, None], tf.range(width)
+    rows, columns = tf.cast(y, tf.float32), tf.cast(x, tf.float32)
+    columns, rows = a * columns + b * rows + c, d * columns + e * rows + f
+    places = _reflect(rows, height) * width + _reflect(columns, width)
+    return tf.reshape(tf.gather(tf.reshape(image, [-1, 3]), places), tf.shape(image))
+
+
+def _reflect(places: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+    """Rounds coordinates, and reflects those outside of `0` to `length - 1`."""
+    size: Any = tf.cast(length, tf.float32)
+    places = tf.maximum(places, -places - 1)
+    places -= 2 * size * tf.floor(places / (2 * size))
+    places = tf.clip_by_value(tf.minimum(places, 2 * size - places - 1), 0, size - 1)
+    return tf.cast(places + 0.5, tf.int32)

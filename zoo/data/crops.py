@@ -20,6 +20,11 @@ ORIENTATION = 0x0112  # the tag of EXIF
 # transposed first.
 REVERSED = ((False, False), (False, True), (True, True), (True, False))
 KERNELS = {"bilinear": "triangle", "bicubic": "keyscubic", "lanczos": "lanczos3"}
+RADII = {
+    "bilinear": 1,
+    "bicubic": 2,
+    "lanczos": 3,
+}  # of the kernels, in pixels of the smaller image
 
 # Takes the shape (height, width, channels) of an image; returns top, left, height and width.
 Window = Callable[[tf.Tensor], tf.Tensor]
@@ -55,11 +60,17 @@ def resize_window(image: tf.Tensor, resize: str, window: Window, size: int) -> t
 
 def _scale(image: Any, size: int, scale: Any, first: Any, interpolation: str) -> tf.Tensor:
     """Scales an image, and returns the pixels from `first` on; those out of the image are black."""
+    # The kernel computes all columns of the rows that it needs: it gets only those that count.
+    reach = RADII[interpolation] * tf.maximum(1 / scale, 1) + 1
+    shape = tf.cast(tf.shape(image)[:2], scale.dtype)
+    begin = tf.clip_by_value(tf.floor(first / scale - reach), 0, shape - 1)
+    end = tf.clip_by_value(tf.math.ceil((first + size) / scale + reach), begin + 1, shape)
+    (top, left), (bottom, right) = (tf.unstack(tf.cast(x, tf.int32), 2) for x in (begin, end))
     scaled = tf.raw_ops.ScaleAndTranslate(
-        images=image[None],
+        images=image[None, top:bottom, left:right],
         size=[size, size],
         scale=tf.cast(scale, tf.float32),
-        translation=tf.cast(-first, tf.float32),
+        translation=tf.cast(begin * scale - first, tf.float32),
         kernel_type=KERNELS[interpolation],
         antialias=True,
     )
@@ -87,6 +98,11 @@ def decode(encoded: tf.Tensor | bytes) -> tf.Tensor:
     def other() -> tf.Tensor:
         return tf.io.decode_image(encoded, 3, expand_animations=False)
 
+    def upright() -> tf.Tensor:
+        turned = tf.cond(number < 4, lambda: stored, transposed)
+        dims = tf.gather([(*rows_and_columns, False) for rows_and_columns in REVERSED], number % 4)
+        return tf.raw_ops.Reverse(tensor=turned, dims=dims)
+
     def transposed() -> tf.Tensor:
         # float16 is exact here; for integers TensorFlow warns on stderr that oneDNN lacks AVX-512.
         return tf.cast(tf.transpose(tf.cast(stored, tf.float16), [1, 0, 2]), tf.uint8)
@@ -94,9 +110,8 @@ def decode(encoded: tf.Tensor | bytes) -> tf.Tensor:
     transparent = tf.strings.regex_full_match(tf.strings.substr(encoded, 0, HEAD), TRANSPARENT)
     stored = tf.case([(tf.image.is_jpeg(encoded), jpeg), (transparent, on_white)], other)
     number: Any = orientation(encoded) - 1
-    turned = tf.cond(number < 4, lambda: stored, transposed)
-    dims = tf.gather([(*rows_and_columns, False) for rows_and_columns in REVERSED], number % 4)
-    return tf.ensure_shape(tf.raw_ops.Reverse(tensor=turned, dims=dims), [None, None, 3])
+    image = tf.cond(number > 0, upright, lambda: stored)
+    return tf.ensure_shape(image, [None, None, 3])
 
 
 def is_deep_png(encoded: tf.Tensor | bytes) -> Any:
@@ -179,29 +194,39 @@ def check_content(content: bytes) -> tuple[int, int]:
 
 
 def attempt(
-    read: Callable[[], tf.Tensor], name: tf.Tensor, skip: bool
+    read: Callable[..., tf.Tensor], inputs: Any, names: tf.Tensor, skip: bool
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the uint8 image of `read` and True, or if that fails, a black pixel and False.
+    """Returns what `read` makes of each of several inputs, and which ones it could read.
 
-    The name of the failed image goes to stderr, or without `skip` into an error. TensorFlow graphs
-    have no try and except, but datasets of one element that ignore errors.
+    It reads each input in turn. One that it cannot read is named on stderr, or without `skip` in
+    an error, and is black. TensorFlow graphs have no try and except, but datasets of one element
+    that ignore errors: all inputs are tried at once, and one by one only if that fails.
     """
-
-    @no_autograph
-    def try_it(_: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        return read(), tf.constant(True)
-
-    @no_autograph
-    def otherwise(_: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        message = tf.strings.join(["data: unreadable image: ", in_one_line(name)])
-        if skip:
-            said = tf.print(message, output_stream=sys.stderr)
-        else:
-            said = tf.debugging.Assert(tf.constant(False), [message], summarize=1)
-        with tf.control_dependencies([said]):
-            return tf.zeros([1, 1, 3], tf.uint8), tf.constant(False)
-
     once = tf.data.Dataset.from_tensors(0)
-    tried = once.map(try_it).ignore_errors()
-    image, readable = tried.concatenate(once.map(otherwise)).take(1).get_single_element()
-    return tf.ensure_shape(image, [None, None, 3]), readable
+    spec: Any = tf.data.Dataset.from_tensor_slices(inputs).map(no_autograph(read)).element_spec
+
+    def either(first: Callable[[], Any], second: Callable[[], Any]) -> Any:
+        ways = [once.map(no_autograph(lambda _, way=way: way())) for way in (first, second)]
+        return ways[0].ignore_errors().concatenate(ways[1]).take(1).get_single_element()
+
+    def one(value: tuple[Any, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        def unreadable() -> tuple[tf.Tensor, tf.Tensor]:
+            message = tf.strings.join(["data: unreadable image: ", in_one_line(value[1])])
+            if skip:
+                said = tf.print(message, output_stream=sys.stderr)
+            else:
+                said = tf.debugging.Assert(tf.constant(False), [message], summarize=1)
+            with tf.control_dependencies([said]):
+                return tf.zeros(spec.shape, spec.dtype), tf.constant(False)
+
+        return either(lambda: (read(*value[0]), tf.constant(True)), unreadable)
+
+    def together() -> tuple[tf.Tensor, tf.Tensor]:
+        images: Any = tf.map_fn(lambda value: read(*value), inputs, fn_output_signature=spec)
+        return images, tf.ones_like(names, tf.bool)
+
+    def singly() -> tuple[tf.Tensor, tf.Tensor]:
+        readable = tf.TensorSpec([], tf.bool)
+        return tf.map_fn(one, (inputs, names), fn_output_signature=(spec, readable))
+
+    return either(together, singly)

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from lambda_keras.applications import preprocess_input
-from lambda_keras.applications.preprocessing import Preprocessing
+from lambda_keras.applications.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
 from lambda_keras.layers.arguments import is_positive_integer
 from zoo.config import DataConfig
 from zoo.data.augment import Mix, color_jitter, either, fold_in, rand_augment, random_erasing
-from zoo.data.crops import resize_center
+from zoo.data.crops import attempt, resize_center
 from zoo.data.errors import naming_errors, no_autograph
 from zoo.data.sources.base import DataSource, IndexedSource, Noted, Records
 from zoo.data.sources.kinds import SOURCES
@@ -26,20 +25,22 @@ FEW = 10  # images of a class, below which a network hardly learns it
 UNEQUAL = 5  # ratio of the largest class to the smallest, from which class weights are advised
 MIXING = 100  # folded into the seeds of batches, so that they differ from the seeds of images
 
-# Takes a record and two random integers. Returns an image in [0, 255], of a fixed size, and
-# whether it could be read.
-ReadImage = Callable[[Record, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
+AT_ONCE = 16  # images that are decoded one after the other, on one processor
+
+# Takes a batch of records, and two random integers for each. Returns images in [0, 255], of a fixed
+# size, and whether they could be read.
+ReadImages = Callable[[Record, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 
 
 @dataclass(frozen=True)
 class Images:
-    """Images to train or to test on: undecoded in `source`, decoded and augmented by `read_image`.
+    """Images to train or to test on: undecoded in `source`, decoded and augmented by `read_images`.
 
     `seed` is for the order and for augmentation.
     """
 
     source: Records
-    read_image: ReadImage
+    read_images: ReadImages
     seed: int = 0
 
     @property
@@ -60,24 +61,24 @@ class Images:
         examples = self.examples(min(limit, self.count)).filter(readable).take(limit)
         with naming_errors(self.files):
             images, labels, _ = zip(*_finish(examples).as_numpy_iterator(), strict=True)
-        return np.stack(images), np.asarray(labels)
+        return np.stack(images).astype("float32"), np.asarray(labels)
 
     def examples(
-        self,
-        batch_size: int,
-        first_step: int = 0,
-        host: Host = ONLY_HOST,
-        finish: Callable[[tf.Tensor], Any] = tf.identity,
+        self, batch_size: int, first_step: int = 0, host: Host = ONLY_HOST
     ) -> tf.data.Dataset:
         """Returns images in [0, 255], labels, and whether the image could be read."""
 
         @no_autograph
-        def decode(record: Record, number: Any = 0) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            seed = tf.stack([tf.constant(self.seed, tf.int64), tf.cast(number, tf.int64)])
-            image, readable = self.read_image(record, seed)
-            return finish(image), record["label"], readable
+        def decode(records: Record, numbers: Any = None) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            count = tf.shape(records["label"])[:1]
+            own = tf.fill(count, tf.constant(self.seed, tf.int64))
+            numbers = tf.zeros(count, tf.int64) if numbers is None else numbers
+            seeds = tf.stack([own, numbers], 1)
+            images, readable = self.read_images(records, seeds)
+            return images, records["label"], readable
 
-        return self._records(batch_size, first_step, host).map(decode, tf.data.AUTOTUNE)
+        records = self._records(batch_size, first_step, host)
+        return records.batch(AT_ONCE).map(decode, tf.data.AUTOTUNE).unbatch()
 
     def _records(self, batch_size: int, first_step: int, host: Host) -> tf.data.Dataset:
         """Records; for training, endless ones with their numbers."""
@@ -131,7 +132,7 @@ class TrainingImages(Images):
             return self.mix(*batch, fold_in(seed, MIXING + host.index)) if self.mix else batch
 
         batches = self.unmixed(batch_size, classes, first_step, host)
-        batches = batches.enumerate(first_step).map(mixed)
+        batches = batches.enumerate(first_step).map(mixed).map(normalized)
         return _finish(batches if parts == 1 else batches.rebatch(size // parts))
 
     def unmixed(
@@ -139,7 +140,7 @@ class TrainingImages(Images):
     ) -> tf.data.Dataset:
         """Creates the batches of a host before they are mixed."""
         return (
-            self.examples(batch_size, first_step, host, preprocess_input)
+            self.examples(batch_size, first_step, host)
             .batch(host.size(batch_size), drop_remainder=True)
             .map(_replace_unreadable)
             .map(_one_hot(classes))
@@ -150,7 +151,7 @@ class TrainingImages(Images):
 
 
 class EvalImages(Images):
-    """Test images in a fixed order; `read_image` gets zeros for random integers."""
+    """Test images in a fixed order; `read_images` gets the same random integers for each."""
 
     def steps(self, batch_size: int) -> int:
         """Returns the batches of a pass."""
@@ -162,7 +163,7 @@ class EvalImages(Images):
         All batches are full, and every host has the same number of them. Padding and unreadable
         images have weight 0.
         """
-        examples: Any = self.examples(batch_size, host=host, finish=preprocess_input)
+        examples: Any = self.examples(batch_size, host=host)
         nothing = [tf.zeros(spec.shape, spec.dtype) for spec in examples.element_spec]
         padding = tf.data.Dataset.from_tensors(tuple(nothing)).repeat()
         return _finish(
@@ -170,6 +171,7 @@ class EvalImages(Images):
             .batch(host.size(batch_size), drop_remainder=True)
             .take(self.steps(batch_size))
             .map(_one_hot(classes))
+            .map(normalized)
         )
 
 
@@ -255,16 +257,15 @@ def held_out_files(
     stored = SOURCES[config.source].stored
 
     @no_autograph
-    def readable(record: Record) -> tf.Tensor:
-        return test.read_image(record, tf.zeros(2, tf.int64))[1]
+    def undecoded(records: Record) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        _, readable = test.read_images(records, tf.zeros([1, 2], tf.int64))
+        return stored.file(records["image"][0]), records["label"][0], readable[0]
 
-    @no_autograph
-    def undecoded(record: Record) -> tuple[tf.Tensor, tf.Tensor]:
-        return stored.file(record["image"]), record["label"]
-
-    records = test.source.testing(1, ONLY_HOST).filter(readable).map(undecoded).take(limit)
+    records = test.source.testing(1, ONLY_HOST).batch(1).map(undecoded)
+    readable = no_autograph(lambda file, label, readable: readable)
+    records = records.filter(readable).take(limit)
     with naming_errors(test.files):
-        files, labels = zip(*records.as_numpy_iterator(), strict=True)
+        files, labels, _ = zip(*records.as_numpy_iterator(), strict=True)
     return list(files), np.asarray(labels)
 
 
@@ -303,20 +304,16 @@ def readers(
     source: DataSource,
     preprocessing: Preprocessing,
     stored: Stored | None = None,
-) -> tuple[ReadImage, ReadImage]:
+) -> tuple[ReadImages, ReadImages]:
     """Returns the preprocessing of training images and of test images.
 
     `stored` is how records hold their images; None: as the source's.
     """
-    size = preprocessing.image_size
-    read = partial((stored or source.stored).read, skip=config.unreadable == "skip")
+    size, kept = preprocessing.image_size, stored or source.stored
 
-    def test(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        image, readable = read(record)
-        return resize_center(image, preprocessing), readable
+    def test(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        return resize_center(kept.read(image), preprocessing)
 
-    if not config.augment:
-        return test, test
     # Optional augmentations, each with the constant that is folded into its seed.
     changes: dict[int, Callable[..., tf.Tensor]] = {}
     if config.color_jitter is not None:
@@ -326,13 +323,19 @@ def readers(
     if config.random_erasing is not None:
         changes[4] = partial(random_erasing, probability=config.random_erasing)
 
-    def train(record: Record, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        image, readable = source.augmented(partial(read, record), seed, size)
+    def train(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        image = source.augmented(partial(kept.read, image), seed, size)
         for number, change in changes.items():
             image = change(image, fold_in(seed, number))
-        return image, readable
+        return image
 
-    return train, test
+    def attempts(read: Callable[..., tf.Tensor]) -> ReadImages:
+        skip = config.unreadable == "skip"
+        return lambda records, seeds: attempt(
+            read, (records["image"], seeds), kept.names(records), skip
+        )
+
+    return attempts(train if config.augment else test), attempts(test)
 
 
 @no_autograph
@@ -348,6 +351,18 @@ def _replace_unreadable(
         return tf.gather(images, indices), tf.gather(labels, indices)
 
     return tf.cond(tf.reduce_all(readable), lambda: (images, labels), replace)
+
+
+@no_autograph
+def normalized(images: Any, *others: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    """Normalizes as `preprocess_input`, whose three values broadcast four times as slowly."""
+    height, width = images.shape[1:3]
+    rows = tf.reshape(tf.cast(images, tf.float32), [-1, height, width * 3])
+    mean, deviation = (
+        255 * np.tile(np.array(values, "float32"), width)
+        for values in (IMAGENET_MEAN, IMAGENET_STD)
+    )
+    return tf.reshape((rows - mean) * (1 / deviation), tf.shape(images)), *others
 
 
 def _one_hot(classes: int) -> Callable[..., tuple[tf.Tensor, ...]]:

@@ -81,9 +81,9 @@ def with_pseudo_labels(
 
     files = [RecordFile(f"{pseudo.dir}/{one.name}", 0, one.records) for one in selection.files]
     source = SOURCES[config.source](config)  # whose augmentation they get, too
-    read_image, _ = readers(config, source, source.center(image_size), AnyFile())
+    read_images, _ = readers(config, source, source.center(image_size), AnyFile())
     images = TrainingImages(
-        StreamSource(files, parse, config.shuffle_buffer), read_image, seed + OWN_SEEDS
+        StreamSource(files, parse, config.shuffle_buffer), read_images, seed + OWN_SEEDS
     )
     train = WithPseudoLabels(
         **vars(data.train), pseudo=images, ratio=pseudo.ratio, label_smoothing=label_smoothing

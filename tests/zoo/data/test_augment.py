@@ -137,7 +137,7 @@ def test_cut_mix_puts_one_window_into_every_image():
 
 
 def test_rows_and_columns_of_windows_are_independent():
-    images = np.stack([np.zeros((32, 32, 3)), np.ones((32, 32, 3))]).astype("float32")
+    images = tf.stack([tf.zeros((32, 32, 3)), tf.ones((32, 32, 3))])
     cut = tf.function(lambda seed: cut_mix(images, LABELS[:2, :2], seed, 1.0)[0], autograph=False)
     windows = [np.asarray(cut(seed))[0, ..., 0] for seed in seeds(200)]
     centers = [np.argwhere(window).mean(0) for window in windows if window.any()]

@@ -147,25 +147,33 @@ def test_a_window_is_what_decoding_and_cropping_gives(encoded, window):
 
 
 def test_attempt(capfd):
-    good, bad = tf.constant(jpeg(1)), tf.constant(b"\xff\xd8\xff what follows is no JPEG")
-    name = tf.constant(b"a\x1b[31m\n\xff\xc2\x9b.jpg")  # which commands no terminal
+    good, bad = jpeg(1), b"\xff\xd8\xff what follows is no JPEG"
+    name = b"a\x1b[31m\n\xff\xc2\x9b.jpg"  # which commands no terminal
     shown = "data: unreadable image: a\ufffd[31m\ufffd\ufffd\ufffd.jpg"
+    shape = decode(good).shape
 
     @tf.function
-    def run(encoded, skip):
-        return attempt(lambda: decode(encoded), name, skip)
+    def run(files, skip):
+        def read(file, addend):
+            return tf.ensure_shape(decode(file), shape) + addend
+
+        addends = tf.range(tf.size(files))
+        inputs = files, tf.cast(addends, tf.uint8)
+        return attempt(read, inputs, tf.fill(tf.shape(files), name), skip)
 
     for skip in (True, False):
-        image, readable = run(good, skip)
-        np.testing.assert_array_equal(image, decode(good))
-        assert readable
+        images, readable = run(tf.constant([good, good]), skip)
+        np.testing.assert_array_equal(images, [decode(good), decode(good) + 1])
+        assert readable.numpy().all()
     assert "data:" not in capfd.readouterr().err
-    image, readable = run(bad, True)
-    assert not readable
-    assert not np.any(image)
-    assert f"{shown}\n" in capfd.readouterr().err
+    images, readable = run(tf.constant([good, bad, good]), True)
+    assert readable.numpy().tolist() == [True, False, True]
+    np.testing.assert_array_equal(images[0], decode(good))
+    assert not np.any(images[1])
+    np.testing.assert_array_equal(images[2], decode(good) + 2)
+    assert capfd.readouterr().err.count(f"{shown}\n") == 1
     with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(shown)):
-        run(bad, False)
+        run(tf.constant([good, bad, good]), False)
 
 
 @pytest.mark.parametrize("channels", [1, 4])

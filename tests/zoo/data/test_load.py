@@ -34,17 +34,18 @@ COUNT, BATCH, CLASSES = 22, 4, 5
 RECORDS = IndexedSource(np.arange(COUNT), np.arange(COUNT) % CLASSES, np.arange(COUNT).astype(str))
 
 
-def numbers(record, seed):
-    """An image of its number, both random integers, and 0; that of number 7 is unreadable."""
-    values = tf.stack([tf.cast(record["image"], tf.int64), seed[0], seed[1]])
-    return tf.ensure_shape(tf.cast(values, tf.float32)[None, None], [1, 1, 3]), record["image"] != 7
+def numbers(records, seeds):
+    """Images of their numbers and both random integers; that of number 7 is unreadable."""
+    values = tf.concat([tf.cast(records["image"], tf.int64)[:, None], seeds], 1)
+    images = tf.cast(values, tf.float32)[:, None, None]
+    return tf.ensure_shape(images, [None, 1, 1, 3]), records["image"] != 7
 
 
 @pytest.fixture(autouse=True)
 def plain_pixels(request, monkeypatch):
     """Tests with made-up images see them as they are."""
     if "plain" in request.node.name:
-        monkeypatch.setattr(load, "preprocess_input", tf.identity)
+        monkeypatch.setattr(load, "normalized", lambda *batch: batch)
 
 
 def arrays(stream, count):
@@ -69,7 +70,9 @@ def test_plain_training_batches():
     assert options.experimental_distribute.auto_shard_policy.name == "OFF"
     parts = arrays(train.batches(BATCH, CLASSES, parts=2), 12)[0]
     np.testing.assert_array_equal(parts.reshape(images.shape), images)
-    readable = replace(train, read_image=lambda *one: (numbers(*one)[0], tf.constant(True)))
+    readable = replace(
+        train, read_images=lambda *batch: (numbers(*batch)[0], batch[0]["image"] >= 0)
+    )
     whole = arrays(readable.batches(BATCH, CLASSES, 2), 4)
     for number in range(2):
         hosts = [arrays(readable.batches(BATCH, CLASSES, 2, Host(i, 2)), 4) for i in range(2)]
@@ -137,24 +140,29 @@ def test_augmentations_have_their_order_and_seeds(monkeypatch):
     settings = {"randaugment_magnitude": 7.0, "randaugment_layers": 3}
     config = DataConfig(**settings, color_jitter=0.4, random_erasing=0.25)
     image = tf.zeros((9, 6, 3), tf.float32)
+    monkeypatch.setattr(load, "attempt", lambda read, inputs, *_: (read(*inputs), True))
     source = SimpleNamespace(
-        stored=SimpleNamespace(read=lambda record, skip: (image, True)),
-        augmented=lambda read, seed, size: (tf.zeros((size, size, 3)), seed),
+        stored=SimpleNamespace(read=lambda number: image, names=lambda records: None),
+        augmented=lambda read, seed, size: tf.zeros((size, size, 3)),
     )
     seed = tf.constant([3, 8], tf.int64)
     train, test = load.readers(config, source, Preprocessing(4, 1.0))
-    changed, passed = train({}, seed)
-    assert (float(changed[0, 0, 0]), passed is seed, changed.shape) == (3.0, True, (4, 4, 3))
+    changed, _ = train({"image": 0}, seed)
+    assert (float(changed[0, 0, 0]), changed.shape) == (3.0, (4, 4, 3))
     folded = {number: fold_in(seed, number).numpy().tolist() for number in (2, 3, 4)}
     assert calls == [
         ("color_jitter", {"strength": 0.4}, folded[3]),
         ("rand_augment", 3, 7.0, 4, {}, folded[2]),
         ("random_erasing", {"probability": 0.25}, folded[4]),
     ]
-    assert test({}, seed)[0].shape == (4, 4, 3)
+    assert test({"image": 0}, seed)[0].shape == (4, 4, 3)
     plain = config.model_copy(update={"augment": False})
     assert [*map(len, [calls, load.readers(plain, source, Preprocessing(4, 1.0))])] == [3, 2]
-    assert load.readers(plain, source, Preprocessing(4, 1.0))[0]({}, seed)[0].shape == (4, 4, 3)
+    assert load.readers(plain, source, Preprocessing(4, 1.0))[0]({"image": 0}, seed)[0].shape == (
+        4,
+        4,
+        3,
+    )
 
 
 def folder_config(folder, **settings):
@@ -233,9 +241,7 @@ def test_unreadable_image_ends_the_run_with_its_name(source, tmp_path):
 
 
 def test_plain_batch_of_which_nothing_is_readable():
-    train = TrainingImages(
-        RECORDS, lambda record, seed: (numbers(record, seed)[0], tf.constant(False))
-    )
+    train = TrainingImages(RECORDS, lambda *both: (numbers(*both)[0], both[0]["image"] < 0))
     with pytest.raises(ValueError, match="not one image of a batch"), naming_errors():
         next(iter(train.batches(8, 5)))
 

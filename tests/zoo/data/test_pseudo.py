@@ -21,16 +21,17 @@ COUNT = 50  # pseudo-labeled images, of one gray level each: its number
 SMOOTHING = 0.1
 
 
-def constant(record, seed):
-    """A pixel of the number of a record, by its augmentation's seed."""
-    pixel = tf.stack([record["image"], seed[0], seed[1]])[None, None]
-    return tf.ensure_shape(tf.cast(pixel, tf.float32), [1, 1, 3]), tf.constant(True)
+def constant(records, seeds):
+    """Pixels of the numbers of records, by the seeds of their augmentation."""
+    pixels = tf.concat([records["image"][:, None], seeds], 1)[:, None, None]
+    images = tf.ensure_shape(tf.cast(pixels, tf.float32), [None, 1, 1, 3])
+    return images, records["image"] >= 0
 
 
 @pytest.fixture
 def made_up(monkeypatch):
     """Creates training images of pixels that tell their number, from 1000 pseudo-labeled ones."""
-    monkeypatch.setattr(batches_of, "preprocess_input", tf.identity)
+    monkeypatch.setattr(batches_of, "normalized", lambda *batch: batch)
 
     def source(first, labels):
         return IndexedSource(np.arange(first, first + COUNT), labels, np.full(COUNT, "name"))
@@ -39,7 +40,7 @@ def made_up(monkeypatch):
         labels = np.arange(COUNT) % CLASSES
         pseudo = TrainingImages(source(1000, labels), constant, 4)
         own = {"pseudo": pseudo, "ratio": ratio, "label_smoothing": SMOOTHING}
-        return WithPseudoLabels(source=source(0, labels), read_image=constant, seed=3, **own)
+        return WithPseudoLabels(source=source(0, labels), read_images=constant, seed=3, **own)
 
     return create
 

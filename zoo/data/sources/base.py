@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
-from zoo.data.augment import fold_in, random_shift, random_window
+from zoo.data.augment import fold_in, random_shift, random_window, to_uint8
 from zoo.data.crops import decode_window, resize_center, resize_window
 from zoo.data.errors import no_autograph
 from zoo.data.record_files import StreamSource
@@ -25,9 +25,9 @@ OtherData = Callable[[str | None, str], ValueError]  # of a folder and what diff
 
 
 class Read(Protocol):
-    """Decodes the image of a record; returns it, and whether it was readable."""
+    """Decodes the image of a record: uint8 `(height, width, 3)`."""
 
-    def __call__(self, *, decoder: Decoder = ...) -> tuple[tf.Tensor, tf.Tensor]: ...
+    def __call__(self, *, decoder: Decoder = ...) -> tf.Tensor: ...
 
 
 TEST_ORDER_SEED = 0  # shuffles test images, so that the first few are of all classes
@@ -137,18 +137,16 @@ class DataSource(ABC):
         """Returns the default evaluation preprocessing for images of a size."""
         return Preprocessing(size, self.crop, "bilinear", resize=self.config.resize)
 
-    def augmented(self, read: Read, seed: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns an image cropped or shifted, and flipped, at random, and whether it was read."""
+    def augmented(self, read: Read, seed: tf.Tensor, size: int) -> tf.Tensor:
+        """Returns an image cropped or shifted, and flipped, at random: uint8 `(size, size, 3)`."""
         window = partial(random_window, seed=seed)
         if self.config.shift is not None:
-            whole, readable = read()
-            whole = resize_center(whole, self.center(size))
+            whole = to_uint8(resize_center(read(), self.center(size)))
             image = random_shift(whole, seed, size, self.config.shift)
         elif self.config.resize == "crop":
-            crop, readable = read(decoder=partial(decode_window, window=window))
-            image = tf.image.resize(crop, (size, size))
+            crop = read(decoder=partial(decode_window, window=window))
+            image = to_uint8(tf.image.resize(crop, (size, size)))
         else:
-            whole, readable = read()
-            image = resize_window(whole, self.config.resize, window, size)
+            image = to_uint8(resize_window(read(), self.config.resize, window, size))
         # The same seed would make flips depend on crops.
-        return tf.image.stateless_random_flip_left_right(image, fold_in(seed, 1)), readable
+        return tf.image.stateless_random_flip_left_right(image, fold_in(seed, 1))

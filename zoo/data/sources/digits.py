@@ -49,7 +49,6 @@ class Digits(DataSource):
         )
         return train, test
 
-    def augmented(self, read: Read, seed: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
-        image, readable = read()
-        larger = tf.image.resize(image, (size, size))
-        return random_shift(larger, seed, size, self.config.shift or 0.125), readable
+    def augmented(self, read: Read, seed: tf.Tensor, size: int) -> tf.Tensor:
+        larger = tf.image.resize(read(), (size, size))
+        return random_shift(larger, seed, size, self.config.shift or 0.125)

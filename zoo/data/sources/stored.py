@@ -5,7 +5,7 @@ from typing import Protocol, TypedDict
 
 import tensorflow as tf
 
-from zoo.data.crops import attempt, convert, decode, is_deep_png
+from zoo.data.crops import convert, decode, is_deep_png
 from zoo.data.image_files import TO_8_BITS
 
 Decoder = Callable[[tf.Tensor], tf.Tensor]
@@ -26,13 +26,12 @@ class Stored(Protocol):
         """Returns the bytes of a JPEG or PNG file."""
         ...
 
-    def read(
-        self, record: Record, skip: bool, decoder: Decoder = decode
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the decoded image, uint8 `(height, width, 3)`, and whether it was readable.
+    def read(self, image: tf.Tensor, decoder: Decoder = decode) -> tf.Tensor:
+        """Returns the decoded image, uint8 `(height, width, 3)`; raises TensorFlow's errors."""
+        ...
 
-        `skip` allows unreadable files, which are errors else.
-        """
+    def names(self, records: Record) -> tf.Tensor:
+        """Returns names of images that cannot be read, of a batch of records."""
         ...
 
 
@@ -42,13 +41,12 @@ class File:
     def file(self, image: tf.Tensor) -> tf.Tensor:
         return image
 
-    def read(
-        self, record: Record, skip: bool, decoder: Decoder = decode
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        image, name = record["image"], record["name"]
-        # A path is none.
-        name = tf.where(is_deep_png(image), name + f" (16-bit PNG; {TO_8_BITS})", name)
-        return attempt(lambda: decoder(self.file(image)), name, skip)
+    def read(self, image: tf.Tensor, decoder: Decoder = decode) -> tf.Tensor:
+        return decoder(self.file(image))
+
+    def names(self, records: Record) -> tf.Tensor:
+        deep, name = is_deep_png(records["image"]), records["name"]  # a path is none
+        return tf.where(deep, name + f" (16-bit PNG; {TO_8_BITS})", name)
 
 
 class AnyFile(File):
@@ -71,7 +69,8 @@ class Pixels:
     def file(self, image: tf.Tensor) -> tf.Tensor:
         return tf.io.encode_png(image)
 
-    def read(
-        self, record: Record, skip: bool, decoder: Decoder = decode
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        return record["image"], tf.constant(True)
+    def read(self, image: tf.Tensor, decoder: Decoder = decode) -> tf.Tensor:
+        return image
+
+    def names(self, records: Record) -> tf.Tensor:
+        return records["name"]
