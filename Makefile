@@ -73,7 +73,8 @@ test-benchmark: .venv-benchmark/installed .venv-tpu/installed  ## Run the tests 
 	  tests/zoo/benchmark/test_networks.py tests/layers/attention/test_timm.py
 	KERAS_BACKEND=jax .venv-benchmark/bin/python -m pytest $(ALL) \
 	  tests/tools/test_compiled.py tests/tools/test_kernels.py tests/zoo/benchmark/test_backends.py
-	KERAS_BACKEND=tensorflow .venv-benchmark/bin/python -m pytest $(ALL) tests/tools/test_lowering.py
+	KERAS_BACKEND=tensorflow .venv-benchmark/bin/python -m pytest $(ALL) tests/tools/test_lowering.py \
+	  tests/zoo/benchmark/test_data.py
 
 test-pseudo: .venv-pseudo/installed  ## Run the tests of pseudo-labels on Apache Beam
 	.venv-pseudo/bin/python -m pytest $(WORKERS) $(ALL) tests/zoo/pseudo_label

@@ -35,6 +35,7 @@ BENCHMARK = {
     "attention": "lambda layers and attention: time, memory, growth (Table 4)",
     "steps": "causal lambda layers step by step, the time of the next position",
     "models": "whole networks and those of keras.applications and timm",
+    "data": "CPU time of reading and augmenting an image",
     "serving": "latency of Keras and of every exported format",
     "accelerator": "layers and networks on a GPU or TPU, within minutes",
 }

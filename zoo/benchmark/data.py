@@ -1,0 +1,224 @@
+"""Times reading of training and test images on the CPU: `python -m zoo.benchmark data`."""
+
+import io
+import math
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import redirect_stderr
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from zoo.backend import use_backend
+from zoo.benchmark.report import Report
+from zoo.benchmark.settings import BenchmarkSettings, Rounds
+from zoo.benchmark.timing import Run, time_in_turn
+from zoo.config import AUGMENTATIONS, DataConfig, TrainConfig
+from zoo.fields import Count
+from zoo.measurements import columns, print_table
+
+ZOO, TORCHVISION = "zoo", "torchvision"
+TEST = "test images"
+COLUMNS = columns("library", "cpu_ms", "images_per_second")
+QUIET = 0.002  # CPU seconds in `POLL`, below which no thread reads ahead any more
+POLL = 0.02
+
+Read = Callable[[], int]  # reads as many images as were drawn, or some more, and counts them
+
+
+class Config(TrainConfig, BenchmarkSettings):
+    """Times what a training run computes on the CPU to read its images, on images that it draws.
+
+    It takes the settings of zoo.train, of which data.source, data.dir and the like are replaced by
+    a folder of JPEG or PNG files. Parts are added one after the other: reading of files, decoding
+    with windows and flips, each augmentation, mixing with batches. The time is that of all threads
+    for one image; where torchvision is installed, its transforms are timed in turn. Example:
+
+      python -m zoo.benchmark data --config lambda_resnet50_i160_350ep --images_per_second 2900
+    """
+
+    width: int = Field(default=500, ge=16, le=10_000)
+    """Width in pixels of the files; 500 is common in ImageNet."""
+    height: int = Field(default=375, ge=16, le=10_000)
+    """Their height in pixels."""
+    file: Literal["jpeg", "png"] = "jpeg"
+    """jpeg: in color, 80 KB for 500 x 375 pixels; png: gray."""
+    images: Annotated[Count, Field(le=100_000)] = 256
+    """Images to draw, and to read in each round."""
+    images_per_second: float | None = Field(default=None, gt=0)
+    """Images that a device takes in a second; says how many cores read as many."""
+    repeats: Rounds = 7
+
+
+def run(config: Config) -> None:
+    """Runs the benchmark, and prints and writes the results."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    # After TensorFlow, torchvision's import ends the process: both have an LLVM of their own.
+    compared = [TORCHVISION] * ("tensorflow" not in sys.modules and has_torchvision())
+    use_backend("tensorflow")
+    report = Report(config, ("tensorflow", "pillow", *compared))
+    with tempfile.TemporaryDirectory() as folder:
+        draw(Path(folder), config)
+        readers = dict(_zoo_readers(config, folder))
+        if compared:
+            readers |= _torchvision_readers(config, Path(folder))
+        cases = {" ".join(key): partial(_cpu_time, read) for key, read in readers.items()}
+        timings = time_in_turn(cases, config.repeats, 0)
+    report.rows += [
+        {
+            "library": library,
+            "part": part,
+            "cpu_ms": 1e3 * timing.seconds,
+            "rounds_ms": [1e3 * seconds for seconds in timing.rounds],
+            "images_per_second": 1 / timing.seconds,
+        }
+        for (library, part), timing in zip(readers, timings.values(), strict=True)
+    ]
+    report.write()
+    print_table("CPU time for an image", "part", COLUMNS, report.rows)
+    if (wanted := config.images_per_second) is not None:
+        *_, last, _ = (row for row in report.rows if row["library"] == ZOO)
+        cores = math.ceil(wanted / last["images_per_second"])
+        print(f"\n{wanted:,.0f} training images/s take {cores} cores like these")
+    report.finish()
+
+
+def has_torchvision() -> bool:
+    """Imports torchvision, if it is installed."""
+    if find_spec(TORCHVISION) is None:
+        return False
+    import_module(TORCHVISION)
+    return True
+
+
+def draw(folder: Path, config: Config) -> None:
+    """Writes the images, of two classes, into `train` and `val`."""
+    import numpy as np
+    from PIL import Image
+
+    size, random = (config.width, config.height), np.random.default_rng(0)
+    for number in range(config.images):
+        # Large and small shapes, and grain.
+        pixels = random.normal(0, 9, (*size[::-1], 3))
+        for cells in (12, 90):
+            coarse = random.integers(0, 256, (cells, cells, 3), "uint8")
+            pixels += np.asarray(Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC)) / 2
+        image, kind = Image.fromarray(pixels.clip(0, 255).astype("uint8")), "abc"[number % 2]
+        file = io.BytesIO()
+        if config.file == "jpeg":
+            image.save(file, "JPEG", quality=88)
+        else:
+            image.convert("L").save(file, "PNG")
+        for split in ("train", "val"):
+            path = folder / split / kind / f"{number}.{config.file}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file.getvalue())
+
+
+def parts(data: DataConfig) -> Iterator[tuple[str, DataConfig]]:
+    """Yields what is added one after the other, by name, and the settings with it."""
+    windows = "shifts" if data.shift else "windows"
+    plain = dict.fromkeys(set(AUGMENTATIONS) - {"shift"})
+    settings = {**plain, "randaugment_layers": 2} if data.augment else {}
+    yield f"{windows} and flips" if data.augment else "decoding", _with(data, settings)
+    wanted = {name: getattr(data, name) for name in AUGMENTATIONS if name in plain}
+    for name, value in wanted.items():
+        if value is not None:
+            settings[name] = value
+            if name == "randaugment_magnitude":
+                settings["randaugment_layers"] = data.randaugment_layers
+            yield f"+ {name.removesuffix('_magnitude')}", _with(data, settings)
+
+
+def _with(data: DataConfig, settings: Mapping[str, Any]) -> DataConfig:
+    return data.model_copy(update=dict(settings))
+
+
+def _zoo_readers(config: Config, folder: str) -> Iterator[tuple[tuple[str, str], Read]]:
+    """Yields the functions that read a batch, by library and part."""
+    import tensorflow as tf
+
+    from zoo.data.load import load_data
+    from zoo.devices import ONLY_HOST
+
+    own = {"source": "image_folder", "dir": folder, "name": None, "classes": None}
+    size = min(config.data.batch_size, config.images)
+    own |= {"batch_size": size, "class_weights": None, "unreadable": "refuse"}
+    data, pixels = _with(config.data, own), config.model.size
+    with redirect_stderr(io.StringIO()):  # the numbers of files
+        every = [(name, load_data(settings, pixels)) for name, settings in parts(data)]
+    records = every[0][1].train.source.training(size, 0, ONLY_HOST, 0)
+    files = records.map(lambda record, _: tf.io.read_file(record["image"]), tf.data.AUTOTUNE)
+    count = config.images
+    yield (ZOO, "files"), _reading(files.batch(size), size, count)
+    for name, loaded in every:
+        yield (ZOO, name), _reading(loaded.train.batches(size, 2), size, count)
+    yield (ZOO, TEST), _reading(every[0][1].test.batches(size, 2).repeat(), size, count)
+
+
+def _reading(batches: Any, size: int, count: int) -> Read:
+    stream, calls = iter(batches), math.ceil(count / size)
+
+    def read() -> int:
+        for _ in range(calls):
+            next(stream)
+        return calls * size
+
+    return read
+
+
+def _torchvision_readers(config: Config, folder: Path) -> dict[tuple[str, str], Read]:
+    """Returns torchvision's transforms of the same parts, image by image, without mixing."""
+    from PIL import Image
+    from torchvision.transforms import v2  # pyright: ignore[reportMissingImports]
+
+    data, size = config.data, config.model.size
+    transforms: dict[str, list[Any]] = {}
+    if data.augment and data.shift is None:
+        steps: list[Any] = [v2.RandomResizedCrop(size, antialias=True), v2.RandomHorizontalFlip()]
+        transforms["windows and flips"] = [*steps]
+        if data.randaugment_magnitude is not None:
+            steps.append(v2.RandAugment(data.randaugment_layers, int(data.randaugment_magnitude)))
+            transforms["+ randaugment"] = [*steps]
+    transforms[TEST] = [v2.Resize(round(size / 0.875)), v2.CenterCrop(size)]
+    paths = {part: sorted((folder / part).rglob(f"*.{config.file}")) for part in ("train", "val")}
+
+    def reader(name: str, steps: list[Any]) -> Read:
+        change = v2.Compose([*steps, v2.PILToTensor()])
+
+        def read() -> int:
+            files = paths["val" if name == TEST else "train"]
+            for path in files:
+                with Image.open(path) as image:
+                    change(image.convert("RGB"))
+            return len(files)
+
+        return read
+
+    return {(TORCHVISION, name): reader(name, steps) for name, steps in transforms.items()}
+
+
+def _cpu_time(read: Read) -> Run:
+    def run(_: int) -> list[float]:
+        _wait_until_quiet()
+        begin, images = time.process_time(), read()
+        _wait_until_quiet()  # as much is read ahead now as before
+        return [(time.process_time() - begin) / images]
+
+    return run
+
+
+def _wait_until_quiet() -> None:
+    """Waits for threads that read ahead, at most two seconds."""
+    for _ in range(100):
+        before = time.process_time()
+        time.sleep(POLL)
+        if time.process_time() - before < QUIET:
+            return
