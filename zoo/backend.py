@@ -101,3 +101,8 @@ def stateless_call(layer: Any, trainable: Any, state: Any, *inputs: Any, **call:
     with keras.StatelessScope(state_mapping=mapping) as scope:
         outputs = layer(*inputs, **call)
     return outputs, [scope.get_current_value(one) for one in layer.non_trainable_variables]
+
+
+def memory_bytes() -> int:
+    """Returns the memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

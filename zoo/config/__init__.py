@@ -242,6 +242,10 @@ class DataConfig(Section):
     first step, for tfds and tfrecord when the image is read. skip: image_folder leaves them out;
     tfds and tfrecord replace them by another image of the batch in training, and leave them out in
     tests."""
+    cache_gb: float | None = Field(default=None, ge=0)
+    """Images of one size are decoded once and kept in memory, as pixels of 8 bits, if those of a
+    split take up to so many GB; None: a sixteenth of the memory; 0: none. Not JPEG files, of which
+    training decodes windows."""
     pseudo: PseudoConfig = PseudoConfig()
     shuffle_buffer: Count = 10_000
     """tfds, tfrecord: undecoded images in memory, in addition to the order of the files: a half is

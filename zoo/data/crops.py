@@ -40,7 +40,10 @@ def resize_center(image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
 
     The image is uint8 of shape `(height, width, 3)`, the crop float32 in [0, 255].
     """
-    size, shape = preprocessing.image_size, tf.shape(image)[:2]
+    size, known = preprocessing.image_size, tuple(image.shape[:2])
+    if known == (size, size) and size == preprocessing.resized(size, size, size):
+        return tf.cast(image, tf.float32)
+    shape = tf.shape(image)[:2]
     resized = preprocessing.resized(shape, tf.reduce_min(shape), tf.reduce_max(shape))
     first = tf.round((resized - size) / 2)
     return _scale(image, size, resized / shape, first, preprocessing.interpolation)
@@ -160,11 +163,15 @@ def decode_window(encoded: tf.Tensor, window: Window) -> tf.Tensor:
         return tf.image.decode_and_crop_jpeg(encoded, chosen, channels=3)
 
     def whole() -> tf.Tensor:
-        image = decode(encoded)
-        top, left, height, width = tf.unstack(window(tf.shape(image)), 4)
-        return image[top : top + height, left : left + width]
+        return cut(decode(encoded), window)
 
     return tf.cond(tf.image.is_jpeg(encoded) & (orientation(encoded) == 1), part, whole)
+
+
+def cut(image: Any, window: Window) -> tf.Tensor:
+    """Returns a window of an image."""
+    top, left, height, width = tf.unstack(window(tf.shape(image)), 4)
+    return image[top : top + height, left : left + width]
 
 
 def check_header(content: bytes) -> tuple[int, int]:

@@ -11,16 +11,19 @@ import tensorflow as tf
 
 from lambda_keras.applications.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
 from lambda_keras.layers.arguments import is_positive_integer
+from zoo.backend import memory_bytes
 from zoo.config import DataConfig
 from zoo.data.augment import Mix, color_jitter, either, fold_in, rand_augment, random_erasing
 from zoo.data.crops import attempt, resize_center
 from zoo.data.errors import naming_errors, no_autograph
+from zoo.data.in_memory import decoded
 from zoo.data.sources.base import DataSource, IndexedSource, Noted, Records
 from zoo.data.sources.kinds import SOURCES
-from zoo.data.sources.stored import Record, Stored
+from zoo.data.sources.stored import Pixels, Record, Stored
 from zoo.devices import ONLY_HOST, Host
 from zoo.errors import printable, some
 
+MEMORY_SHARE = 1 / 16  # that decoded images of training may take, and those of tests
 FEW = 10  # images of a class, below which a network hardly learns it
 UNEQUAL = 5  # ratio of the largest class to the smallest, from which class weights are advised
 MIXING = 100  # folded into the seeds of batches, so that they differ from the seeds of images
@@ -213,15 +216,32 @@ def load_data(
     # Images of sources without a border are never cropped, whatever the network was trained on.
     if preprocessing is None or source.crop == 1:
         preprocessing = held_out_preprocessing(config, image_size)
-    read_train, read_test = readers(config, source, preprocessing)
-    train = TrainingImages(split.train, read_train, seed, either(config.mixup, config.cutmix))
+    train_records, read_train = _once(split.train, config, source, preprocessing, training=True)
+    test_records, read_test = _once(split.test, config, source, preprocessing, training=False)
+    train = TrainingImages(train_records, read_train, seed, either(config.mixup, config.cutmix))
     warnings = split.warnings
     if train.labels is not None:
         weighted = config.class_weights is not None
         warnings = (*warnings, *class_warnings(train.labels, split.class_names, weighted))
-    return ImageData(
-        train, EvalImages(split.test, read_test), split.class_names, warnings, split.index
-    )
+    test = EvalImages(test_records, read_test)
+    return ImageData(train, test, split.class_names, warnings, split.index)
+
+
+def _once(
+    records: Records,
+    config: DataConfig,
+    source: DataSource,
+    preprocessing: Preprocessing,
+    training: bool,
+) -> tuple[Records, ReadImages]:
+    """Returns records and their preprocessing, with decoded images where they fit into memory."""
+    share = MEMORY_SHARE * memory_bytes()
+    limit = share if config.cache_gb is None else 1e9 * config.cache_gb
+    windows = training and config.augment and config.shift is None
+    pixels = decoded(records, source.stored, limit, windows)
+    stored = source.stored if pixels is None else Pixels()
+    of_training, of_tests = readers(config, source, preprocessing, stored)
+    return pixels or records, of_training if training else of_tests
 
 
 def held_out_preprocessing(config: DataConfig, image_size: int) -> Preprocessing:
@@ -239,8 +259,9 @@ def load_test_images(
 
     `trained` is the index of a run: a folder that is divided here has to have the same parts.
     """
-    # Datasets like imagenet_v2 have no training images; the test images stand in for them.
-    changes = {"train_split": config.test_split, "batch_size": 1, "augment": False}
+    # Datasets like imagenet_v2 have no training images; the test images stand in for them. They are
+    # read once.
+    changes = {"train_split": config.test_split, "batch_size": 1, "augment": False, "cache_gb": 0}
     return load_data(
         config.model_copy(update=changes), image_size, preprocessing=preprocessing, trained=trained
     )

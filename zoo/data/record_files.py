@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ class RecordFile(NamedTuple):
     path: str
     skip: int
     take: int
+    before: int = 0  # with the records in memory: those of the files before, less `skip`
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class StreamSource:
     records: Sequence[RecordFile]
     parse: Parse
     shuffle_buffer: int
+    memory: Any = None  # all records, parsed, in place of the files
 
     @property
     def count(self) -> int:
@@ -110,7 +112,7 @@ class StreamSource:
         the one of the first record are not read.
         """
         part = _part(self.records, host)
-        paths, skips, takes = map(np.array, zip(*part, strict=True))
+        paths, skips, takes, before = map(np.array, zip(*part, strict=True))
         files = tf.range(len(part))
         if order is not None:
             files = tf.random.experimental.stateless_shuffle(  # pyright: ignore
@@ -122,9 +124,57 @@ class StreamSource:
         over = tf.cast(first, ends.dtype)
         group = tf.searchsorted(ends, over[None], "right")[0]
         over -= tf.pad(ends, [[1, 0]])[group]
-        columns = [tf.gather(values, files[group * AT_ONCE :]) for values in (paths, skips, takes)]
-        groups: Any = tf.data.Dataset.from_tensor_slices(tuple(columns)).window(AT_ONCE)
-        return groups.flat_map(_interleaved).skip(over).map(self.parse)
+        every, rest = (paths, skips, takes, before), files[group * AT_ONCE :]
+        columns = tuple(tf.gather(values, rest) for values in every)
+        groups: Any = tf.data.Dataset.from_tensor_slices(columns).window(AT_ONCE)
+        return self._parsed(groups.flat_map(no_autograph(self._interleaved)).skip(over))
+
+    def in_order(self) -> tf.data.Dataset:
+        """Returns every record once, file by file."""
+        paths, skips, takes, before = map(np.array, zip(*self.records, strict=True))
+        files = tf.data.Dataset.from_tensor_slices((paths, skips, takes, before))
+        return self._parsed(files.flat_map(no_autograph(self._of_file)))
+
+    def with_pixels(
+        self, images: np.ndarray, labels: np.ndarray, names: np.ndarray
+    ) -> "StreamSource":
+        """Returns the same records, `in_order`, with decoded images, in the order of the files."""
+        takes = np.array([file.take for file in self.records])
+        before = (np.cumsum(takes) - takes).tolist()
+        files = [
+            file._replace(before=first - file.skip)
+            for file, first in zip(self.records, before, strict=True)
+        ]
+        memory = {"image": images, "label": labels, "name": names}
+        return replace(self, records=files, memory=tf.nest.map_structure(tf.constant, memory))
+
+    def _parsed(self, records: tf.data.Dataset) -> tf.data.Dataset:
+        if self.memory is None:
+            return records.map(self.parse)
+        look_up = no_autograph(
+            lambda i: tf.nest.map_structure(lambda v: tf.gather(v, i), self.memory)
+        )
+        return records.map(look_up)
+
+    def _of_file(
+        self, path: tf.Tensor, skip: tf.Tensor, take: tf.Tensor, before: tf.Tensor
+    ) -> tf.data.Dataset:
+        """Returns the arguments of `parse` for the records of a file, or their places in memory."""
+        numbers = tf.data.Dataset.range(skip, skip + take)
+        if self.memory is not None:
+            return numbers.map(no_autograph(lambda number: number + before))
+        paths = tf.data.Dataset.from_tensors(path).repeat()
+        return tf.data.Dataset.zip(tf.data.TFRecordDataset(path).skip(skip), numbers, paths)
+
+    def _interleaved(self, *group: tf.data.Dataset) -> tf.data.Dataset:
+        files: Any = tf.data.Dataset.zip(*group)
+        return files.interleave(
+            no_autograph(self._of_file),
+            AT_ONCE,
+            ROUND,
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
 
 
 @no_autograph
@@ -136,20 +186,6 @@ def _shuffled(
     return tf.data.Dataset.zip(chunk).shuffle(size, own, reshuffle_each_iteration=False)
 
 
-@no_autograph
-def _interleaved(*group: tf.data.Dataset) -> tf.data.Dataset:
-    @no_autograph
-    def read(path: tf.Tensor, skip: tf.Tensor, take: tf.Tensor) -> tf.data.Dataset:
-        numbers = tf.data.Dataset.range(skip, skip + take)
-        paths = tf.data.Dataset.from_tensors(path).repeat()
-        return tf.data.Dataset.zip(tf.data.TFRecordDataset(path).skip(skip), numbers, paths)
-
-    files: Any = tf.data.Dataset.zip(*group)
-    return files.interleave(
-        read, AT_ONCE, ROUND, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
-    )
-
-
 def _part(files: Sequence[RecordFile], host: Host) -> list[RecordFile]:
     """Returns the part of a host: consecutive records of consecutive files."""
     takes = np.array([file.take for file in files])
@@ -157,7 +193,7 @@ def _part(files: Sequence[RecordFile], host: Host) -> list[RecordFile]:
     bounds = np.arange(host.index, host.index + 2) * ends[-1] // host.count
     skips, stops = (np.clip(bound - (ends - takes), 0, takes).tolist() for bound in bounds)
     return [
-        RecordFile(file.path, file.skip + skip, stop - skip)
+        file._replace(skip=file.skip + skip, take=stop - skip)
         for file, skip, stop in zip(files, skips, stops, strict=True)
         if stop > skip
     ]

@@ -163,7 +163,7 @@ TFDS = "--run RUN --data.source tfds --data.name"
     ("arguments", "message"),
     [
         ("--run RUN --data.batch 3", "did you mean '--data.batch_size'?"),
-        ("--run RUN --output file/new", "Received: 'file/new' (Not a directory)"),
+        ("--run RUN --output file/new", "Received: 'file/new' (file is a file, not"),
         ("--run PLAIN --averaged false", "has no other weights (raw.weights.h5)"),
         ("--run RUN --data.dir photos", "data: dir is for source=image_folder"),
         (

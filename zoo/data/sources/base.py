@@ -13,10 +13,10 @@ import tensorflow as tf
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
 from zoo.data.augment import fold_in, random_shift, random_window, to_uint8
-from zoo.data.crops import decode_window, resize_center, resize_window
+from zoo.data.crops import Window, resize_center, resize_window
 from zoo.data.errors import no_autograph
 from zoo.data.record_files import StreamSource
-from zoo.data.sources.stored import Decoder, File, Record, Stored
+from zoo.data.sources.stored import File, Record, Stored
 from zoo.devices import Host
 from zoo.run_folder import other_data, read_index
 
@@ -25,9 +25,9 @@ OtherData = Callable[[str | None, str], ValueError]  # of a folder and what diff
 
 
 class Read(Protocol):
-    """Decodes the image of a record: uint8 `(height, width, 3)`."""
+    """Decodes the image of a record, or a window of it: uint8 `(height, width, 3)`."""
 
-    def __call__(self, *, decoder: Decoder = ...) -> tf.Tensor: ...
+    def __call__(self, *, window: Window | None = ...) -> tf.Tensor: ...
 
 
 TEST_ORDER_SEED = 0  # shuffles test images, so that the first few are of all classes
@@ -77,6 +77,17 @@ class IndexedSource:
         own = np.arange(self.count) % batch_size // host.size(batch_size) == host.index
         records: Any = self._records(order[own])  # TensorFlow's stubs do not know typed dicts
         return tf.data.Dataset.from_tensor_slices(records)
+
+    def in_order(self) -> tf.data.Dataset:
+        """Returns every record once."""
+        records: Any = self._records(np.arange(self.count))
+        return tf.data.Dataset.from_tensor_slices(records)
+
+    def with_pixels(
+        self, images: np.ndarray, labels: np.ndarray, names: np.ndarray
+    ) -> "IndexedSource":
+        """Returns the same records, `in_order`, with decoded images."""
+        return IndexedSource(images, labels, names)
 
     def _records(self, indices: np.ndarray) -> Record:
         return Record(
@@ -144,8 +155,7 @@ class DataSource(ABC):
             whole = to_uint8(resize_center(read(), self.center(size)))
             image = random_shift(whole, seed, size, self.config.shift)
         elif self.config.resize == "crop":
-            crop = read(decoder=partial(decode_window, window=window))
-            image = to_uint8(tf.image.resize(crop, (size, size)))
+            image = to_uint8(tf.image.resize(read(window=window), (size, size)))
         else:
             image = to_uint8(resize_window(read(), self.config.resize, window, size))
         # The same seed would make flips depend on crops.

@@ -1,14 +1,11 @@
 """How a record holds its image: the bytes of a file, its path, or pixels."""
 
-from collections.abc import Callable
 from typing import Protocol, TypedDict
 
 import tensorflow as tf
 
-from zoo.data.crops import convert, decode, is_deep_png
+from zoo.data.crops import Window, convert, cut, decode, decode_window, is_deep_png
 from zoo.data.image_files import TO_8_BITS
-
-Decoder = Callable[[tf.Tensor], tf.Tensor]
 
 
 class Record(TypedDict):
@@ -26,8 +23,11 @@ class Stored(Protocol):
         """Returns the bytes of a JPEG or PNG file."""
         ...
 
-    def read(self, image: tf.Tensor, decoder: Decoder = decode) -> tf.Tensor:
-        """Returns the decoded image, uint8 `(height, width, 3)`; raises TensorFlow's errors."""
+    def read(self, image: tf.Tensor, window: Window | None = None) -> tf.Tensor:
+        """Decodes an image, or a window of it, to uint8 `(height, width, 3)`.
+
+        Raises TensorFlow's errors.
+        """
         ...
 
     def names(self, records: Record) -> tf.Tensor:
@@ -41,8 +41,9 @@ class File:
     def file(self, image: tf.Tensor) -> tf.Tensor:
         return image
 
-    def read(self, image: tf.Tensor, decoder: Decoder = decode) -> tf.Tensor:
-        return decoder(self.file(image))
+    def read(self, image: tf.Tensor, window: Window | None = None) -> tf.Tensor:
+        file = self.file(image)
+        return decode(file) if window is None else decode_window(file, window)
 
     def names(self, records: Record) -> tf.Tensor:
         deep, name = is_deep_png(records["image"]), records["name"]  # a path is none
@@ -69,8 +70,8 @@ class Pixels:
     def file(self, image: tf.Tensor) -> tf.Tensor:
         return tf.io.encode_png(image)
 
-    def read(self, image: tf.Tensor, decoder: Decoder = decode) -> tf.Tensor:
-        return image
+    def read(self, image: tf.Tensor, window: Window | None = None) -> tf.Tensor:
+        return image if window is None else cut(image, window)
 
     def names(self, records: Record) -> tf.Tensor:
         return records["name"]

@@ -1,5 +1,6 @@
 """Order of images in memory, and what resumed runs compare."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,9 @@ import tensorflow as tf
 from zoo import config
 from zoo.config import DataConfig
 from zoo.data.augment import fold_in
-from zoo.data.crops import decode
 from zoo.data.sources import base, kinds
 from zoo.data.sources.base import DataSource, IndexedSource
+from zoo.data.sources.stored import Pixels
 from zoo.devices import ONLY_HOST, Host
 from zoo.files import write_json
 
@@ -78,11 +79,8 @@ def test_windows_and_flips_have_seeds_of_their_own(monkeypatch, resize):
     monkeypatch.setattr(base, "random_window", window)
     monkeypatch.setattr(tf.image, "stateless_random_flip_left_right", flip)
     pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), "uint8")
-    encoded, seed = tf.io.encode_png(pixels), tf.constant([3, 8], tf.int64)
-
-    def read(decoder=decode):
-        return decoder(encoded)
-
+    seed = tf.constant([3, 8], tf.int64)
+    read = partial(Pixels().read, tf.constant(pixels))
     image = Source(DataConfig(resize=resize)).augmented(read, seed, 8)
     np.testing.assert_array_equal(image, pixels[:, ::-1])
     assert seeds == {"window": [3, 8], "flip": fold_in(seed, 1).numpy().tolist()}

@@ -1,0 +1,101 @@
+"""Data sets that are decoded once."""
+
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from support.record_files import jpeg, write_tfrecords
+
+from zoo.config import DataConfig
+from zoo.data.load import load_data
+from zoo.devices import ONLY_HOST, Host
+
+HEIGHT, WIDTH, CLASSES = 10, 12, 4
+SOURCES = pytest.mark.parametrize("source", ["image_folder", "tfrecord"])
+
+
+def noise(number, size=(HEIGHT, WIDTH)):
+    pixels = np.random.default_rng(number).integers(0, 256, (*size, 3), "uint8")
+    return tf.io.encode_png(pixels).numpy()
+
+
+def write(folder, source, files) -> DataConfig:
+    """Settings of images of as many classes, in shards of one to eleven records or as files."""
+    examples = [(content, number % CLASSES) for number, content in enumerate(files)]
+    if source == "tfrecord":
+        parts = np.split(np.arange(len(files)), [3, 14, 15, 24, 30])
+        names = [f"train-{i:05d}-of-00005" for i in range(5)] + ["validation-00000-of-00001"]
+        for name, part in zip(names, parts, strict=True):
+            write_tfrecords(folder / name, [examples[i] for i in part])
+        own = {"classes": CLASSES, "shuffle_buffer": 10}
+    else:
+        for number, (content, label) in enumerate(examples):
+            place = folder / "abcd"[label]
+            place.mkdir(parents=True, exist_ok=True)
+            (place / f"{number}.png").write_bytes(content)
+        own = {}
+    return DataConfig(source=source, dir=str(folder), batch_size=8, **own)
+
+
+def arrays(batches, count=7):
+    return [np.stack(part) for part in zip(*batches.take(count).as_numpy_iterator(), strict=True)]
+
+
+def assert_equal(one, other):
+    for ours, theirs in zip(one, other, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@SOURCES
+@pytest.mark.parametrize("shift", [None, 0.125])
+def test_batches_are_equal_to_those_from_files(tmp_path, source, shift):
+    """In training from any step, on any host, over epochs; and in tests."""
+    config = write(tmp_path / "images", source, [noise(number) for number in range(40)])
+    config = config.model_copy(update={"shift": shift, "random_erasing": 0.5})
+    kept, read = (
+        load_data(config.model_copy(update={"cache_gb": size}), 12, 1) for size in (None, 0)
+    )
+    for first, host in ((0, ONLY_HOST), (5, Host(1, 2))):
+        assert_equal(*(arrays(d.train.batches(8, CLASSES, first, host)) for d in (kept, read)))
+    assert_equal(*(arrays(data.test.batches(8, CLASSES)) for data in (kept, read)))
+    assert kept.train.files == read.train.files
+    shutil.rmtree(tmp_path / "images")
+    arrays(kept.train.batches(8, CLASSES))
+    arrays(kept.test.batches(8, CLASSES))
+
+
+def is_kept(config) -> list[bool]:
+    """Of the images of training and tests, in which no file is left."""
+    data = load_data(config, 12)
+    shutil.rmtree(config.dir)
+    kept = []
+    for images in (data.train, data.test):
+        try:
+            kept.append(len(images.sample(2)[0]) == 2)
+        except (ValueError, tf.errors.OpError):
+            kept.append(False)
+    return kept
+
+
+@SOURCES
+@pytest.mark.parametrize(
+    ("change", "settings", "kept"),
+    [
+        ("", {}, [True, True]),
+        ("", {"cache_gb": 9 * HEIGHT * WIDTH * 3 / 1e9}, [False, False]),
+        ("", {"cache_gb": 10 * HEIGHT * WIDTH * 3 / 1e9}, [False, True]),
+        ("size", {}, [False, False]),
+        ("jpeg", {}, [False, True]),
+        ("jpeg", {"shift": 0.1}, [True, True]),
+        ("jpeg", {"augment": False}, [True, True]),
+    ],
+)
+def test_what_is_kept(tmp_path, source, change, settings, kept):
+    files = [*map(noise, range(40))]
+    if change == "size":
+        files = [noise(number, (HEIGHT + number % 5, WIDTH)) for number in range(40)]
+    elif change == "jpeg":
+        files = [jpeg(number, (WIDTH, HEIGHT)) for number in range(40)]
+    config = write(tmp_path / "images", source, files)
+    assert is_kept(config.model_copy(update={"test_fraction": 0.25} | settings)) == kept
