@@ -1,0 +1,132 @@
+"""Every error message of the packages is a row of messages.txt, with {} for what it fills in.
+
+`python tests/test_messages.py` writes the rows anew: their difference is what users will read.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.one_backend
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("lambda_keras", "zoo")
+ROWS = Path(__file__).parent / "messages.txt"
+
+
+def _received(call: ast.Call) -> str:
+    return "Received: " + ", ".join(f"{one.arg or '{}'}={{}}" for one in call.keywords)
+
+
+def _either(texts: list[str]) -> str:
+    return f"{{{'|'.join(dict.fromkeys(texts))}}}" if len(set(texts)) > 1 else texts[0]
+
+
+# Functions that make errors, and the place of their argument that says what is expected.
+DECLARED = {"check": 1, "check_number": 1, "self.require": 1, "Constraint": 0, "number": 0}
+
+
+class _Messages(ast.NodeVisitor):
+    """The messages of a module: of errors, of `DECLARED`, and other texts that say "expected"."""
+
+    def __init__(self, tree: ast.Module):
+        self.rows: set[str] = set()
+        self._others: set[str] = set()
+        self._local: dict[str, list[str]] = {}  # texts that a function gives a name
+        self.visit(tree)
+        whole = "\n".join(self.rows)
+        self.rows |= {text for text in self._others if text not in whole}
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        before, self._local = self._local, dict(self._local)
+        named: dict[str, list[str]] = {}
+        for inner in ast.walk(node):
+            match inner:
+                case ast.Assign([ast.Name(name)], value) | ast.NamedExpr(ast.Name(name), value):
+                    named.setdefault(name, []).append(self._template(value))
+        self._local |= {name: texts for name, texts in named.items() if "{}" not in texts}
+        self.generic_visit(node)
+        self._local = before
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = ast.unparse(node.func)
+        if len(node.args) > DECLARED.get(name, len(node.args)):
+            expected = f"expected {self._template(node.args[DECLARED[name]])}"
+            self._add(expected + (f". {_received(node)}" if node.keywords else ""))
+        elif name.endswith(("Error", "Refused", "_LeftOut")):
+            for argument in node.args:
+                self._add(self._template(argument))
+        self.generic_visit(node)
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        if isinstance(node.exc, ast.Call):  # of a function that makes the error, if of no class
+            for argument in node.exc.args:
+                self._add(self._template(argument))
+        self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if not isinstance(node.value, ast.Constant):  # as docstrings are
+            self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        self._other(self._template(node))
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        self._other(self._template(node))
+        for value in node.values:
+            if isinstance(value, ast.FormattedValue):
+                self.visit(value)
+
+    def _add(self, text: str) -> None:
+        if any(char.isalpha() for char in text):
+            self.rows.add(text)
+
+    def _other(self, text: str) -> None:
+        if "expected " in text or "Received: " in text:
+            self._others.add(text)
+
+    def _template(self, node: ast.AST) -> str:
+        """The text of an expression, with {} where it is not known before."""
+        match node:
+            case ast.Constant(str(text)):
+                return " ".join(text.split("\n"))
+            case ast.JoinedStr(values):
+                return "".join(map(self._template, values))
+            case ast.FormattedValue(value):
+                return self._template(value)
+            case ast.BinOp(left, ast.Add(), right):
+                return self._template(left) + self._template(right)
+            case ast.BinOp(_, ast.Mult(), ast.JoinedStr() as text):
+                return f"{{|{self._template(text)}}}"
+            case ast.IfExp(_, first, second) | ast.BoolOp(ast.Or(), [first, second]):
+                return _either([self._template(first), self._template(second)])
+            case ast.Name(name) if name in self._local:
+                return _either(self._local[name])
+            case ast.Call(ast.Name("received")):
+                return _received(node)
+        return "{}"
+
+
+def messages() -> set[str]:
+    """Returns all messages, each behind its room: a part of `zoo`, or a package."""
+    found = set()
+    for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
+        package, *parts = path.relative_to(ROOT).parts
+        room = parts[0] if package == "zoo" and len(parts) > 1 else package
+        rows = _Messages(ast.parse(path.read_text("utf-8"))).rows
+        found |= {f"{room}: {row}" for row in rows}
+    return found
+
+
+def test_every_message_has_its_row():
+    rows, found = ROWS.read_text("utf-8").splitlines(), messages()
+    assert rows == sorted(set(rows))
+    # A room that was taken out has no messages.
+    rooms = {*PACKAGES, *(path.parent.name for path in (ROOT / "zoo").glob("*/__init__.py"))}
+    known = {row for row in rows if row.partition(":")[0] in rooms}
+    new, gone = sorted(found - known), sorted(known - found)
+    assert (new, gone) == ([], []), "is it meant? python tests/test_messages.py"
+
+
+if __name__ == "__main__":
+    ROWS.write_text("".join(f"{row}\n" for row in sorted(messages())), "utf-8")
