@@ -4,6 +4,7 @@
 """
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,22 @@ def _either(texts: list[str]) -> str:
     return f"{{{'|'.join(dict.fromkeys(texts))}}}" if len(set(texts)) > 1 else texts[0]
 
 
-# Functions that make errors, and the place of their argument that says what is expected.
-DECLARED = {"check": 1, "check_number": 1, "self.require": 1, "Constraint": 0, "number": 0}
+# Functions that make errors, by the texts of their arguments, and of those by keyword.
+FORMS = {
+    "refusal": "{0}. Received: {1}",
+    "require": "{1}. Received: {2}",
+    "needs": "{2} needs {0}. Received: {1}",
+    "Needs": "{2}. Received: {3}",
+    "check": "expected {1}. {received}",
+    "check_number": "expected {1}. {received}",
+    "self.require": "expected {1}",
+    "Constraint": "expected {0}",
+    "number": "expected {0}",
+}
 
 
 class _Messages(ast.NodeVisitor):
-    """The messages of a module: of errors, of `DECLARED`, and other texts that say "expected"."""
+    """The messages of a module: of errors, of `FORMS`, and other texts that say "expected"."""
 
     def __init__(self, tree: ast.Module):
         self.rows: set[str] = set()
@@ -50,16 +61,16 @@ class _Messages(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         name = ast.unparse(node.func)
-        if len(node.args) > DECLARED.get(name, len(node.args)):
-            expected = f"expected {self._template(node.args[DECLARED[name]])}"
-            self._add(expected + (f". {_received(node)}" if node.keywords else ""))
+        if name in FORMS and len(node.args) > 1:
+            texts = [*map(self._template, node.args), "{}"]
+            self._add(FORMS[name].format(*texts, received=_received(node)))
         elif name.endswith(("Error", "Refused", "_LeftOut")):
             for argument in node.args:
                 self._add(self._template(argument))
         self.generic_visit(node)
 
     def visit_Raise(self, node: ast.Raise) -> None:
-        if isinstance(node.exc, ast.Call):  # of a function that makes the error, if of no class
+        if isinstance(node.exc, ast.Call) and ast.unparse(node.exc.func) not in FORMS:
             for argument in node.exc.args:
                 self._add(self._template(argument))
         self.generic_visit(node)
@@ -89,7 +100,7 @@ class _Messages(ast.NodeVisitor):
         """The text of an expression, with {} where it is not known before."""
         match node:
             case ast.Constant(str(text)):
-                return " ".join(text.split("\n"))
+                return re.sub(r"\{\w+(:\w)?\}", "{}", " ".join(text.split("\n")))
             case ast.JoinedStr(values):
                 return "".join(map(self._template, values))
             case ast.FormattedValue(value):

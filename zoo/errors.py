@@ -13,6 +13,17 @@ if TYPE_CHECKING:
 LONGEST = 2000  # characters of an error message
 
 
+def refusal(expected: str, received: object) -> ValueError:
+    """Returns the error of a value that is not the expected one, whose setting may be named."""
+    return ValueError(f"{expected}. Received: {received}")
+
+
+def require(condition: object, expected: str, received: object) -> None:
+    """Refuses a value unless a condition holds."""
+    if not condition:
+        raise refusal(expected, received)
+
+
 def shorten(text: str, longest: int = LONGEST) -> str:
     """Leaves out the middle of a text that is longer; its last quarter stays."""
     if len(text) <= longest:

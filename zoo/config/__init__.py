@@ -3,15 +3,17 @@
 import math
 import os
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from zoo.cli.settings import Section, Settings
+from zoo.cli.settings import Settings
 from zoo.cli.tasks import TASKS
 from zoo.config.model_options import Weights
+from zoo.config.needs import Dependent, needs, only_for
+from zoo.errors import refusal, require
 from zoo.fields import (
     LARGEST,
     AnyPath,
@@ -29,6 +31,9 @@ from zoo.registry import find_model
 _DECIDED = {"include_top", "pooling", "classes", "classifier_activation", "batch_norm_momentum"}
 _DECIDED |= {"name", "weights", "adapt_weights", "input_shape", "input_tensor"}
 _DECOUPLED = ("adamw", "lamb", "lion")  # optimizers with decoupled weight decay
+_FOR_DECOUPLED = only_for("name", *_DECOUPLED)
+_FOR_EXPONENTIAL = only_for("schedule", "exponential")
+_WITH_DIR = needs("dir", "dir=None")
 # Settings of augmentations.
 AUGMENTATIONS = (
     "shift",
@@ -42,9 +47,9 @@ AUGMENTATIONS = (
 
 def _check_overrides(overrides: dict[str, Any]) -> None:
     if taken := _DECIDED & overrides.keys():
-        raise ValueError(
-            "expected arguments that the data, the other settings and the loss do not decide. "
-            f"Received: {', '.join(sorted(taken))}"
+        raise refusal(
+            "expected arguments that the data, the other settings and the loss do not decide",
+            ", ".join(sorted(taken)),
         )
 
 
@@ -53,17 +58,6 @@ _OTHER_TASKS = "; ".join(
 )
 NetworkName = Annotated[str, checked_by(find_model)]
 Overrides = Annotated[TypedValues, checked_by(_check_overrides)]
-
-
-def check_only_for(section: Section, setting: str, choice: str, allowed: Collection[str]) -> None:
-    """Refuses a setting that is for `allowed` values of the setting `choice` only."""
-    value, chosen = getattr(section, setting), getattr(section, choice)
-    default = type(section).model_fields[setting].default
-    if value not in (None, False, default) and chosen not in allowed:
-        names = " or ".join(f"{choice}={name}" for name in allowed)
-        raise ValueError(
-            f"{setting} is for {names} only. Received: {setting}={value}, {choice}={chosen}"
-        )
 
 
 class RunConfig(Settings):
@@ -93,7 +87,7 @@ class RunConfig(Settings):
         """Returns the advice for training longer than the finished run in `output_dir`."""
 
 
-class ModelConfig(Section):
+class ModelConfig(Dependent):
     """The network to train."""
 
     name: NetworkName = "lambda_resnet14"
@@ -105,10 +99,10 @@ class ModelConfig(Section):
     weights: Weights | None = None
     """Initial weights, of any number of classes: imagenet, hf://OWNER/NAME, the folder of a run or
     of a published network, or a .weights.h5 or .safetensors file; None: from random weights."""
-    weights_model: NetworkName | None = None
+    weights_model: Annotated[NetworkName | None, needs("weights", "None", "{name}={value}")] = None
     """Network of the weights, if another one (warm start): layers of the same name and shapes get
     its weights; the others are named, and start from random weights."""
-    weights_overrides: Overrides = Field(default={})
+    weights_overrides: Annotated[Overrides, needs("weights_model", "{value}")] = Field(default={})
     """Constructor arguments of that network, e.g. --model.weights_overrides placement=CCCC"""
     freeze_backbone: bool = False
     """Train the classifier only, as a first step of fine-tuning."""
@@ -121,17 +115,11 @@ class ModelConfig(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.freeze_backbone and self.freeze_up_to is not None:
-            raise ValueError(
-                "freeze_backbone freezes all stages. Received: freeze_backbone=true, "
-                f"freeze_up_to={self.freeze_up_to}"
-            )
-        if self.weights_model is not None and self.weights is None:
-            raise ValueError(f"weights_model={self.weights_model} needs weights. Received: None")
-        if self.weights_overrides and self.weights_model is None:
-            raise ValueError(
-                f"weights_overrides needs weights_model. Received: {self.weights_overrides}"
-            )
+        require(
+            not self.freeze_backbone or self.freeze_up_to is None,
+            "freeze_backbone freezes all stages",
+            f"freeze_backbone=true, freeze_up_to={self.freeze_up_to}",
+        )
         return self
 
     @property
@@ -161,32 +149,23 @@ SOURCES = {
 }
 
 
-class PseudoConfig(Section):
+class PseudoConfig(Dependent):
     """Pseudo-labeled images in every training batch, in addition to `batch_size` labeled ones."""
 
     dir: AnyPath | None = None
     """Folder of selected pseudo-labels, local or gs://; None: labeled images alone."""
-    ratio: float = Field(default=3, gt=0, le=1000)
+    ratio: Annotated[float, _WITH_DIR] = Field(default=3, gt=0, le=1000)
     """Pseudo-labeled images for each labeled one. The loss is the mean over the labeled images
     plus this times the mean over the others."""
-    labels: Literal["soft", "hard"] = "soft"
+    labels: Annotated[Literal["soft", "hard"], _WITH_DIR] = "soft"
     """soft: the teacher's probabilities; hard: its most probable class."""
-    temperature: float = Field(default=1, gt=0, le=1000)
+    temperature: Annotated[float, _WITH_DIR, needs("labels=soft", "{name}={value:g}")] = Field(
+        default=1, gt=0, le=1000
+    )
     """soft: divides the teacher's log-probabilities."""
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        for name in () if self.dir else ("ratio", "labels", "temperature"):
-            if getattr(self, name) != type(self).model_fields[name].default:
-                raise ValueError(f"{name} needs dir. Received: dir=None")
-        if self.labels == "hard" and self.temperature != 1:
-            raise ValueError(
-                f"temperature needs labels=soft. Received: temperature={self.temperature:g}"
-            )
-        return self
 
-
-class DataConfig(Section):
+class DataConfig(Dependent):
     """Training and test images."""
 
     source: Annotated[str, one_of("source", SOURCES)] = Field(
@@ -222,7 +201,9 @@ class DataConfig(Section):
     images of about 32 pixels; None: crops."""
     randaugment_magnitude: float | None = Field(default=None, ge=0, le=30)
     """Strength of RandAugment, 10 being its nominal maximum; None: without."""
-    randaugment_layers: int = Field(default=2, ge=1, le=8)
+    randaugment_layers: Annotated[int, needs("randaugment_magnitude", "{name}={value}")] = Field(
+        default=2, ge=1, le=8
+    )
     """Operations of RandAugment per image."""
     color_jitter: float | None = Field(default=None, gt=0, le=1)
     """Change brightness, contrast, saturation by up to this fraction, such as 0.4; None: not."""
@@ -258,29 +239,23 @@ class DataConfig(Section):
             value = getattr(self, name)
             if value is None and own.get(name):
                 raise ValueError(f"source={self.source} needs {own[name]}. Received: {name}=None")
-            check_only_for(
-                self, name, "source", [key for key, row in SOURCES.items() if name in row.settings]
-            )
+            sources = [source for source, row in SOURCES.items() if name in row.settings]
+            only_for("source", *sources).check(self, name, None)
         for name in AUGMENTATIONS:
             value = getattr(self, name)
             if value is not None and not self.augment:
                 raise ValueError(
                     f"{name} needs augment=true. Received: {name}={value}, augment=false"
                 )
-        if self.randaugment_magnitude is None and self.randaugment_layers != 2:
-            raise ValueError(
-                "randaugment_layers needs randaugment_magnitude. "
-                f"Received: randaugment_layers={self.randaugment_layers}"
-            )
-        if self.batch_size < 2 and (self.mixup or self.cutmix):
-            raise ValueError(
-                "mixup and cutmix need batch_size of 2 or more. "
-                f"Received: batch_size={self.batch_size}"
-            )
+        require(
+            self.batch_size >= 2 or not (self.mixup or self.cutmix),
+            "mixup and cutmix need batch_size of 2 or more",
+            f"batch_size={self.batch_size}",
+        )
         return self
 
 
-class OptimizerConfig(Section):
+class OptimizerConfig(Dependent):
     """Optimizer; the learning rate warms up linearly, then falls."""
 
     name: Literal["sgd", "rmsprop", "adamw", "lamb", "lion"] = "sgd"
@@ -288,16 +263,18 @@ class OptimizerConfig(Section):
     learning_rate: float = Field(default=0.1, gt=0)
     """Highest learning rate for 256 images per step; it scales with the batch size. 0.1 is for sgd;
     adamw needs about 0.0005, lion a fifth of that."""
-    momentum: float = Field(default=0.9, ge=0, lt=1)
+    momentum: Annotated[float, only_for("name", "sgd", "rmsprop")] = Field(default=0.9, ge=0, lt=1)
     """sgd, rmsprop: momentum."""
-    nesterov: bool = False
+    nesterov: Annotated[bool, only_for("name", "sgd")] = False
     """sgd: Nesterov's momentum."""
-    beta_1: float | None = Field(default=None, ge=0, lt=1)
+    beta_1: Annotated[float | None, _FOR_DECOUPLED] = Field(default=None, ge=0, lt=1)
     """adamw, lamb, lion: decay of the mean of gradients; None: 0.9."""
-    beta_2: float | None = Field(default=None, ge=0, lt=1)
+    beta_2: Annotated[float | None, _FOR_DECOUPLED] = Field(default=None, ge=0, lt=1)
     """adamw, lamb: decay of the mean of squared gradients; lion: decay of the momentum. None:
     0.999, for lion 0.99."""
-    epsilon: float | None = Field(default=None, gt=0)
+    epsilon: Annotated[float | None, only_for("name", "rmsprop", "adamw", "lamb")] = Field(
+        default=None, gt=0
+    )
     """rmsprop, adamw, lamb: constant in the denominator; None: 0.002, 1e-7, 1e-6."""
     weight_decay: float = Field(default=0, ge=0)
     """sgd, rmsprop: L2 regularization, weight_decay / 2 times the sum of squares of all kernels in
@@ -314,21 +291,10 @@ class OptimizerConfig(Section):
     """Epochs of linear warm-up from rate 0."""
     schedule: Literal["cosine", "exponential"] = "cosine"
     """After warm-up: cosine to 0 at the end; exponential: steps of decay_rate."""
-    decay_rate: float = Field(default=0.99, gt=0, le=1)
+    decay_rate: Annotated[float, _FOR_EXPONENTIAL] = Field(default=0.99, gt=0, le=1)
     """exponential: factor of the learning rate."""
-    decay_epochs: float = Field(default=3, gt=0)
+    decay_epochs: Annotated[float, _FOR_EXPONENTIAL] = Field(default=3, gt=0)
     """exponential: epochs between two factors."""
-
-    @model_validator(mode="after")
-    def _fits_optimizer(self) -> Self:
-        check_only_for(self, "nesterov", "name", ["sgd"])
-        check_only_for(self, "beta_1", "name", _DECOUPLED)
-        check_only_for(self, "beta_2", "name", _DECOUPLED)
-        check_only_for(self, "epsilon", "name", ["rmsprop", "adamw", "lamb"])
-        check_only_for(self, "momentum", "name", ["sgd", "rmsprop"])
-        check_only_for(self, "decay_rate", "schedule", ["exponential"])
-        check_only_for(self, "decay_epochs", "schedule", ["exponential"])
-        return self
 
     @property
     def decoupled(self) -> bool:
@@ -336,7 +302,7 @@ class OptimizerConfig(Section):
         return self.name in _DECOUPLED
 
 
-class TrainingConfig(Section):
+class TrainingConfig(Dependent):
     """Length, precision and seed of training."""
 
     epochs: Count = 90
@@ -344,7 +310,9 @@ class TrainingConfig(Section):
     loss: Literal["categorical_crossentropy", "binary_crossentropy"] = "categorical_crossentropy"
     """binary_crossentropy: each class is a binary label of its own, as mixed images have several;
     for lamb."""
-    binary_threshold: float | None = Field(default=None, ge=0, lt=1)
+    binary_threshold: Annotated[float | None, only_for("loss", "binary_crossentropy")] = Field(
+        default=None, ge=0, lt=1
+    )
     """binary_crossentropy: soft labels of mixed images above this become 1, others 0; None: they
     stay soft."""
     label_smoothing: float = Field(default=0.1, ge=0, lt=1)
@@ -378,13 +346,8 @@ class TrainingConfig(Section):
     seed: int = Field(default=0, ge=0, lt=2**32)
     """Seed of weights, shuffling and augmentation."""
 
-    @model_validator(mode="after")
-    def _threshold_of_binary_labels(self) -> Self:
-        check_only_for(self, "binary_threshold", "loss", ["binary_crossentropy"])
-        return self
 
-
-class DistillationConfig(Section):
+class DistillationConfig(Dependent):
     """Knowledge distillation from a finished run, or from a network of the zoo with weights."""
 
     run: AnyPath | None = None
@@ -394,7 +357,7 @@ class DistillationConfig(Section):
     weights: Weights | None = None
     """Weights of that model, for the classes of the data: imagenet, hf://owner/repo, or a
     .weights.h5 or .safetensors file."""
-    overrides: TypedValues = Field(default={})
+    overrides: Annotated[TypedValues, needs("model", "{value}")] = Field(default={})
     """Other constructor arguments of that model."""
     temperature: float = Field(default=2, gt=0, le=1000)
     """Divisor of the logits of teacher and student; the higher, the more the teacher's small
@@ -410,8 +373,6 @@ class DistillationConfig(Section):
             raise ValueError(
                 f"expected model with weights. Received: model={self.model}, weights={self.weights}"
             )
-        if self.overrides and self.model is None:
-            raise ValueError(f"overrides needs model. Received: {self.overrides}")
         for name in () if self.run or self.model else ("share", "temperature"):
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name} needs a teacher: run, or model with weights")
@@ -443,11 +404,11 @@ class TrainConfig(RunConfig):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if (self.data.name or "").startswith("imagenet2012_real"):
-            raise ValueError(
-                "data.name: expected images of one label each to train on, such as imagenet2012. "
-                f"Received: {self.data.name!r}"
-            )
+        require(
+            not (self.data.name or "").startswith("imagenet2012_real"),
+            "data.name: expected images of one label each to train on, such as imagenet2012",
+            repr(self.data.name),
+        )
         if self.data.pseudo.dir is not None:
             self._check_pseudo()
         if self.optimizer.warmup_epochs >= self.training.epochs:
@@ -459,11 +420,11 @@ class TrainConfig(RunConfig):
 
     def _check_pseudo(self) -> None:
         images = self.data.pseudo.ratio * self.data.batch_size
-        if round(images) < 1 or not math.isclose(images, round(images)):
-            raise ValueError(
-                "data.pseudo.ratio: expected a whole number of pseudo-labeled images in a batch. "
-                f"Received: {self.data.pseudo.ratio:g} times data.batch_size={self.data.batch_size}"
-            )
+        require(
+            round(images) >= 1 and math.isclose(images, round(images)),
+            "data.pseudo.ratio: expected a whole number of pseudo-labeled images in a batch",
+            f"{self.data.pseudo.ratio:g} times data.batch_size={self.data.batch_size}",
+        )
         for name, is_set in {
             "data.class_weights": self.data.class_weights is not None,
             "training.binary_threshold": self.training.binary_threshold is not None,

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from zoo.cli.settings import Settings
 from zoo.cli.tasks import HUB, NETWORK, is_place, is_published
-from zoo.errors import shorten
+from zoo.errors import require, shorten
 from zoo.fields import AnyPath, LocalPath, checked_by
 from zoo.files import why_no_file
 from zoo.registry import find_model, is_published_name
@@ -24,12 +24,12 @@ def _check_source(weights: str) -> None:
     files = [os.path.join(path, name) for name in IN_FOLDERS]
     if weights.endswith((".h5", ".safetensors")):
         files.append(path)
-    if not any(map(os.path.isfile, files)):
-        raise ValueError(
-            f"expected imagenet, hf://owner/repo, a folder with {' or '.join(IN_FOLDERS)}, or the "
-            ".weights.h5, .h5 (of Keras 2) or .safetensors path of an existing file. "
-            f"Received: {shorten(repr(weights), 200)}"
-        )
+    require(
+        any(map(os.path.isfile, files)),
+        f"expected imagenet, hf://owner/repo, a folder with {' or '.join(IN_FOLDERS)}, or the "
+        ".weights.h5, .h5 (of Keras 2) or .safetensors path of an existing file",
+        shorten(repr(weights), 200),
+    )
 
 
 def check_place(model: str) -> None:
@@ -63,8 +63,7 @@ class PlaceOptions(Settings):
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         given = self.of_model & self.model_fields_set
-        if self.run is not None and given:
-            raise ValueError(f"--run already says which model. Received: {sorted(given)}")
+        require(self.run is None or not given, "--run already says which model", sorted(given))
         if self.run is None:
             self._check_model()
         return self
@@ -93,11 +92,11 @@ class WeightsOptions(PlaceOptions):
         if is_place(self.model):
             check_place(self.model)
             given = (self.of_model & self.model_fields_set) - {"model"}
-            if given:
-                raise ValueError(
-                    f"--model {self.model} already says which weights and labels. "
-                    f"Received: {sorted(given)}"
-                )
+            require(
+                not given,
+                f"--model {self.model} already says which weights and labels",
+                sorted(given),
+            )
             return
         find_model(self.model)
         if self.weights is None:
@@ -117,8 +116,7 @@ class ModelOptions(WeightsOptions):
 
 def read_labels(path: Path) -> list[str]:
     """Returns the names of classes, one from each line of a text file."""
-    if not os.path.isfile(path):
-        raise ValueError(f"expected a text file. Received: {str(path)!r}, not found")
+    require(os.path.isfile(path), "expected a text file", f"{str(path)!r}, not found")
     if why := why_no_file(path):
         raise ValueError(f"expected a text file. Received: {str(path)!r}, {why}")
     try:
