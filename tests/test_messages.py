@@ -27,6 +27,8 @@ def _either(texts: list[str]) -> str:
 FORMS = {
     "refusal": "{0}. Received: {1}",
     "require": "{1}. Received: {2}",
+    "check_known": "{2}. {{}}",
+    "errors_of": "{0}: {{}}",
     "needs": "{2} needs {0}. Received: {1}",
     "Needs": "{2}. Received: {3}",
     "check": "expected {1}. {received}",
@@ -61,7 +63,7 @@ class _Messages(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         name = ast.unparse(node.func)
-        if name in FORMS and len(node.args) > 1:
+        if name in FORMS and len(node.args) > (name != "errors_of"):
             texts = [*map(self._template, node.args), "{}"]
             self._add(FORMS[name].format(*texts, received=_received(node)))
         elif name.endswith(("Error", "Refused", "_LeftOut")):

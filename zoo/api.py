@@ -18,6 +18,7 @@ from zoo.backend import BACKENDS, use_default_backend
 from zoo.cli.main import call
 from zoo.cli.tasks import choose_source, find_task, is_published
 from zoo.config import TrainConfig
+from zoo.errors import errors_of, require
 from zoo.files import location
 from zoo.registry import TABLE
 
@@ -150,8 +151,7 @@ def evaluate(
     """
     if not isinstance(data, Mapping | None):
         raise ValueError(f"data: expected a dictionary of settings. Received: {reprlib.repr(data)}")
-    if not isinstance(averaged, bool):
-        raise ValueError(f"averaged: expected True or False. Received: {reprlib.repr(averaged)}")
+    require(isinstance(averaged, bool), "averaged: expected True or False", reprlib.repr(averaged))
     named = _named(source, weights, image_size=image_size)
     values = _given(named) | {"data": dict(data or {})} | ({} if averaged else {"averaged": False})
     return call("evaluate", find_task(vars(named)), values, "measure")[1]
@@ -245,8 +245,7 @@ def lambda_maps(
         given = reprlib.repr(classifier)
         raise ValueError(f"classifier: expected a classifier of load. Received: {given}")
     names = list(lambda_maps.lambda_layers(classifier.model))
-    if not names:
-        raise ValueError(f"expected a network with lambda layers. Received: {classifier.name}")
+    require(names, "expected a network with lambda layers", classifier.name)
     view = preprocess_input(classifier.view(image))
     name = names[-1] if layer is None else layer
     return lambda_maps.lambda_maps(classifier.model, name, view, row, column)
@@ -262,11 +261,9 @@ def _named(
     """Returns the settings that name a network, after checking the form of its places."""
     places = {"source": source} if weights is None else {"source": source, "weights": weights}
     for name, place in places.items():
-        try:
+        with errors_of(name):
             if not str(place).startswith(PREFIX):
                 location(place)
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
     use_default_backend(BACKENDS[:2])
     name = os.fspath(source)
     of_weights = {"class_names": class_names, "image_size": image_size}
@@ -277,10 +274,10 @@ def _named(
             f"weights: expected 'imagenet', or a file of weights for {name}: without weights it "
             "knows nothing. Received: None"
         )
-    if class_names is not None:
-        raise ValueError(
-            "expected class_names with weights alone: runs and published networks have their own. "
-            f"Received: weights=None for {name!r}"
-        )
+    require(
+        class_names is None,
+        "expected class_names with weights alone: runs and published networks have their own",
+        f"weights=None for {name!r}",
+    )
     run, model = (None, name) if is_published(name) else (location(name), None)
     return SimpleNamespace(run=run, model=model, weights=None, **of_weights)

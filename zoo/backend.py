@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from zoo.errors import require
+
 BACKENDS = ("tensorflow", "jax", "torch")
 _process: int | None = None  # process that runs networks; its forks cannot
 
@@ -28,11 +30,11 @@ def use_default_backend(allowed: Sequence[str]) -> None:
     backend = os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     if keras := sys.modules.get("keras"):
         backend = keras.config.backend()
-    if backend not in allowed:
-        raise ValueError(
-            f"expected Keras on {' or '.join(allowed)} (KERAS_BACKEND, before its import). "
-            f"Received: {backend!r}"
-        )
+    require(
+        backend in allowed,
+        f"expected Keras on {' or '.join(allowed)} (KERAS_BACKEND, before its import)",
+        repr(backend),
+    )
 
 
 def check_process() -> None:

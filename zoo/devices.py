@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from zoo.errors import install
+from zoo.errors import install, refusal, require
 
 DEVICE_FILES = {"nvidia[0-9]*": "GPU", "accel[0-9]*": "TPU", "vfio/[0-9]*": "TPU"}  # of Linux
 INSTALL_FOR_TPU = f"pip uninstall tensorflow, then {install('tpu')}"
@@ -30,11 +30,11 @@ class Host:
 
     def size(self, batch_size: int) -> int:
         """Returns the number of images of a batch on this host, if the hosts divide it."""
-        if batch_size % self.count:
-            raise ValueError(
-                f"data.batch_size: expected a multiple of {self.count}, the number of hosts. "
-                f"Received: {batch_size}"
-            )
+        require(
+            not (batch_size % self.count),
+            f"data.batch_size: expected a multiple of {self.count}, the number of hosts",
+            batch_size,
+        )
         return batch_size // self.count
 
     def split(self, count: int) -> "list[Host]":
@@ -138,8 +138,7 @@ def find_devices(name: str = "auto", tpu: str | None = None) -> Devices:
     """
     backend = keras.backend.backend()
     if backend == "jax":
-        if tpu is not None:
-            raise ValueError(f"tpu: expected none on JAX, which finds its own. Received: {tpu!r}")
+        require(tpu is None, "tpu: expected none on JAX, which finds its own", repr(tpu))
         devices = _jax_devices(name)
     else:
         devices = _tensorflow_devices(name, tpu)
@@ -223,9 +222,7 @@ def _tpu_strategy(tpu: str | None) -> tf.distribute.Strategy:
 def _mirrored_strategy(kind: str) -> tf.distribute.Strategy:
     devices = tf.config.list_logical_devices(kind)
     if len(devices) < 2:
-        raise ValueError(
-            f"strategy=mirrored: expected two or more devices. Received: {devices[0].name}"
-        )
+        raise refusal("strategy=mirrored: expected two or more devices", devices[0].name)
     return tf.distribute.MirroredStrategy([device.name for device in devices])
 
 
@@ -240,9 +237,8 @@ def _jax_devices(name: str) -> Devices:
 
     devices, kind = jax.devices(), jax.default_backend().upper()
     if name == "tpu" and kind != "TPU":
-        raise ValueError(
-            f"strategy=tpu: no TPU found (the extra jax-tpu has what JAX needs). Received: "
-            f"{devices[0]}"
+        raise refusal(
+            "strategy=tpu: no TPU found (the extra jax-tpu has what JAX needs)", devices[0]
         )
     if name == "mirrored" and len(devices) < 2:
         raise ValueError(f"strategy=mirrored: expected two or more devices. Received: {devices[0]}")

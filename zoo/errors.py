@@ -1,7 +1,7 @@
 """Parts of error messages: nearest names, printable input, packages to install."""
 
 import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -22,6 +22,25 @@ def require(condition: object, expected: str, received: object) -> None:
     """Refuses a value unless a condition holds."""
     if not condition:
         raise refusal(expected, received)
+
+
+def check_known(name: str, known: Collection[str], expected: str) -> None:
+    """Refuses a name that is not among some, with the nearest of these."""
+    if name not in known:
+        raise ValueError(f"{expected}. {unknown(name, known)}")
+
+
+@contextmanager
+def errors_of(
+    setting: str,
+    kind: type[Exception] | tuple[type[Exception], ...] = ValueError,
+    text: Callable[[Exception], object] = str,
+) -> Iterator[None]:
+    """Turns errors of the `with` block into `ValueError`s that begin with a setting."""
+    try:
+        yield
+    except kind as error:
+        raise ValueError(f"{setting}: {text(error)}") from None
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:

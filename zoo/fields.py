@@ -9,15 +9,14 @@ from typing import Annotated, Any
 import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator
 
-from zoo.errors import unknown
+from zoo.errors import check_known, errors_of, refusal, require
 from zoo.files import answering, check_output, local_copy, location, why_pointer
 
 MAX_CHARACTERS = 2**14  # of YAML: the longest configuration of the zoo has 1,200
 
 
 def _local(path: Any) -> Any:
-    if "://" in str(path):
-        raise ValueError(f"expected a path of this machine. Received: {str(path)!r}")
+    require("://" not in str(path), "expected a path of this machine", repr(str(path)))
     return location(path)
 
 
@@ -39,12 +38,7 @@ def checked_by(check: Callable[[Any], object]) -> AfterValidator:
 
 def one_of(kind: str, names: Collection[str]) -> AfterValidator:
     """Creates a validator for one of some names."""
-
-    def check(name: str) -> None:
-        if name not in names:
-            raise ValueError(f"no such {kind}. {unknown(name, names)}")
-
-    return checked_by(check)
+    return checked_by(lambda name: check_known(name, names, f"no such {kind}"))
 
 
 def check_file_name(path: Path, suffixes: tuple[str, ...]) -> None:
@@ -78,9 +72,9 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             event = self.get_event()
-            raise ValueError(
-                f"expected YAML without aliases. Received: *{event.anchor} in line "
-                f"{event.start_mark.line + 1}"
+            raise refusal(
+                "expected YAML without aliases",
+                f"*{event.anchor} in line {event.start_mark.line + 1}",
             )
         return super().compose_node(parent, index)
 
@@ -89,9 +83,7 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             name, line = self.construct_object(key, deep=True), key.start_mark.line + 1
             if isinstance(name, str) and seen.setdefault(name, line) != line:
-                raise ValueError(
-                    f"expected every key once. Received: {name} in lines {seen[name]} and {line}"
-                )
+                raise refusal("expected every key once", f"{name} in lines {seen[name]} and {line}")
         return super().construct_mapping(node, deep)
 
 
@@ -100,10 +92,8 @@ def load_yaml(text: str) -> Any:
 
     Aliases are refused: a few lines of them can expand to gigabytes.
     """
-    if len(text) > MAX_CHARACTERS:
-        raise ValueError(
-            f"expected at most {MAX_CHARACTERS} characters of YAML. Received: {len(text)}"
-        )
+    expected = f"expected at most {MAX_CHARACTERS} characters of YAML"
+    require(len(text) <= MAX_CHARACTERS, expected, len(text))
     try:
         return yaml.load(text, _Loader)
     except RecursionError:
@@ -136,34 +126,28 @@ def configurations() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
+@errors_of("config")
 def read_settings(name: str) -> dict[str, Any]:
     """Reads the settings in a YAML file, or in a configuration of the zoo by its name."""
-    try:
-        path, known = location(name), configurations()
-        if name == path.stem and not path.exists():
-            if name not in known:
-                expected = "expected a YAML file, or the name of a configuration"
-                raise ValueError(f"{expected}. {unknown(name, known)}")
-            path = known[name]
-        with answering(path):
-            if not path.is_file():
-                found = "not a file" if path.exists() else "not found"
-                if path.stem in known:
-                    found += f" (did you mean {path.stem!r}, which comes with the zoo?)"
-                raise ValueError(f"expected a YAML file. Received: {str(path)!r}, {found}")
-            with local_copy(path) as here, here.open("rb") as file:
-                content = file.read(4 * MAX_CHARACTERS + 4)
-        if why := why_pointer(content):
-            raise ValueError(f"expected a YAML file. Received: {str(path)!r}, {why}")
-        try:
-            values = load_yaml(content.decode())
-        except ValueError as error:
-            raise ValueError(f"{str(path)!r} is not YAML of settings: {error}") from None
-        if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
-            raise ValueError(f"expected `key: value` lines in {str(path)!r}")
-        if "config" in values:
-            received = f"{str(path)!r} with config={values['config']!r}"
-            raise ValueError(f"expected a file that names no other one. Received: {received}")
-    except ValueError as error:
-        raise ValueError(f"config: {error}") from None
+    path, known = location(name), configurations()
+    if name == path.stem and not path.exists():
+        check_known(name, known, "expected a YAML file, or the name of a configuration")
+        path = known[name]
+    with answering(path):
+        if not path.is_file():
+            found = "not a file" if path.exists() else "not found"
+            if path.stem in known:
+                found += f" (did you mean {path.stem!r}, which comes with the zoo?)"
+            raise refusal("expected a YAML file", f"{str(path)!r}, {found}")
+        with local_copy(path) as here, here.open("rb") as file:
+            content = file.read(4 * MAX_CHARACTERS + 4)
+    if why := why_pointer(content):
+        raise refusal("expected a YAML file", f"{str(path)!r}, {why}")
+    with errors_of(f"{str(path)!r} is not YAML of settings"):
+        values = load_yaml(content.decode())
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise ValueError(f"expected `key: value` lines in {str(path)!r}")
+    if "config" in values:
+        received = f"{str(path)!r} with config={values['config']!r}"
+        raise refusal("expected a file that names no other one", received)
     return values

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from zoo.errors import needs_extra, printable, some
+from zoo.errors import needs_extra, printable, refusal, some
 
 BUCKETS = ("gs://",)
 # Begins a pointer of Git LFS; as in `lambda_keras.weights.hub`, whose import would import Keras.
@@ -55,9 +55,7 @@ def location(path: Any) -> Any:
             raise ValueError(f"expected a path. Received: {text[:80]!r} ({reason})") from None
         return Path(text)
     if not text.startswith(BUCKETS) or text.partition("://")[2][:1] in ("", "/"):
-        raise ValueError(
-            f"expected a path, or one in a bucket, {BUCKETS[0]}BUCKET/FOLDER. Received: {text!r}"
-        )
+        raise refusal(f"expected a path, or one in a bucket, {BUCKETS[0]}BUCKET/FOLDER", repr(text))
     with needs_extra("train"):
         from etils import epath
     return epath.Path(text)
@@ -224,9 +222,9 @@ def check_output(folder: Path, name: str = "") -> None:
             if left and isinstance(error, FileNotFoundError):
                 continue  # removed by another process, whose command failed
             reason = error.strerror if there.is_dir() else f"{there} is a file, not a folder"
-            raise ValueError(
-                f"expected a {'file' if name else 'folder'} to write to. "
-                f"Received: {str(folder / name)[:80]!r} ({reason})"
+            raise refusal(
+                f"expected a {'file' if name else 'folder'} to write to",
+                f"{str(folder / name)[:80]!r} ({reason})",
             ) from None
 
 
@@ -299,9 +297,7 @@ def _rename(new: Path, path: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
-        raise ValueError(
-            f"expected a new folder. Received: {str(path)!r}, written meanwhile"
-        ) from None
+        raise refusal("expected a new folder", f"{str(path)!r}, written meanwhile") from None
 
 
 def _replace_folder(new: Path, folder: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.backend import cores
+from zoo.errors import refusal
 from zoo.model_card import table
 from zoo.precision import instruction_sets
 
@@ -104,9 +105,7 @@ def read_report(path: Path) -> dict[str, Any]:
         report = json.loads(path.read_text(encoding="utf-8"))
         return {**report, "rows": [dict(row) for row in report["rows"]]}
     except (OSError, ValueError, KeyError, TypeError):
-        raise ValueError(
-            f"expected a report of python -m zoo.benchmark. Received: {str(path)!r}"
-        ) from None
+        raise refusal("expected a report of python -m zoo.benchmark", repr(str(path))) from None
 
 
 def find_hardware() -> dict[str, Any]:

@@ -7,7 +7,7 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo.errors import unknown
+from zoo.errors import check_known
 
 if TYPE_CHECKING:
     import keras
@@ -55,8 +55,7 @@ def list_models(pattern: str = "*", pretrained: bool = False) -> list[str]:
 
 def find_model(name: str) -> "Network":
     """Returns the row of a model, or raises an error with the nearest names."""
-    if name not in TABLE:
-        raise ValueError(f"expected the name of a model. {unknown(name, TABLE)}")
+    check_known(name, TABLE, "expected the name of a model")
     return TABLE[name]
 
 
@@ -90,6 +89,5 @@ def create_model(name: str, /, **overrides: Any) -> "keras.Model":
 
     known = arguments_of(name)
     for argument in arguments:
-        if argument not in known:
-            raise ValueError(f"expected an argument of {constructor}. {unknown(argument, known)}")
+        check_known(argument, known, f"expected an argument of {constructor}")
     return getattr(applications, constructor)(**{"name": name, **arguments})

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 from zoo import files
 from zoo.cli.tasks import RUN_CONFIG, find_task
 from zoo.config import RunConfig, TrainConfig
-from zoo.errors import first_wrong
+from zoo.errors import first_wrong, refusal, require
 from zoo.files import answering, atomic_write, check_output, is_partial, remove, remove_partial
 
 CONFIG = RUN_CONFIG
@@ -75,9 +75,9 @@ def held(folder: Path) -> Iterator[None]:
         try:
             holding.enter_context(files.held(folder))
         except BlockingIOError:
-            raise ValueError(
-                "output_dir: expected a folder that no other process trains into. "
-                f"Received: {str(folder)!r}, whose run goes on"
+            raise refusal(
+                "output_dir: expected a folder that no other process trains into",
+                f"{str(folder)!r}, whose run goes on",
             ) from None
         yield
 
@@ -199,10 +199,9 @@ def load_config(folder: Path, kind: type[C] = TrainConfig) -> C:
             received = f"Received: {str(folder)!r}"
             raise ValueError(f"run: expected the folder of a finished run. {received}")
         task, expected = find_task({"run": folder}), kind.model_fields["task"].default
-        if task != expected:
-            raise ValueError(
-                f"run: expected a run of {expected}. Received: {str(folder)!r}, of {task}"
-            )
+        require(
+            task == expected, f"run: expected a run of {expected}", f"{str(folder)!r}, of {task}"
+        )
         return kind.from_file(folder / CONFIG)
 
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from zoo import model_card
 from zoo.cli.settings import Settings
-from zoo.errors import needs_extra
+from zoo.errors import needs_extra, refusal, require
 from zoo.fields import OutputFile, TypedValues, named
 from zoo.files import atomic_write, keras_file, naming_full_disks
 from zoo.registry import constructor_arguments, create_model, find_model
@@ -99,27 +99,27 @@ def read_pytorch(path: Path) -> "dict[str, np.ndarray]":
         from lambda_keras.weights.hub import why_pointer
 
         reason = why_pointer(path) or (str(error) or type(error).__name__).splitlines()[0]
-        raise ValueError(
-            "expected an intact PyTorch checkpoint of tensors and plain values, without code. "
-            f"Received: {str(path)!r} ({reason})"
+        raise refusal(
+            "expected an intact PyTorch checkpoint of tensors and plain values, without code",
+            f"{str(path)!r} ({reason})",
         ) from error
     state = content.get("state_dict", content) if isinstance(content, dict) else None
     tensors: dict[str, Any] = {}
     if isinstance(state, dict):
         tensors = {str(key): value for key, value in state.items() if torch.is_tensor(value)}
-    if not tensors:
-        raise ValueError(
-            "expected a checkpoint with tensors by name, under 'state_dict' or at its top. "
-            f"Received: {str(path)!r}"
-        )
+    require(
+        tensors,
+        "expected a checkpoint with tensors by name, under 'state_dict' or at its top",
+        repr(str(path)),
+    )
     for key, tensor in tensors.items():
         try:
             tensor = tensor.detach()
             tensors[key] = (tensor.float() if tensor.is_floating_point() else tensor).numpy()
         except (TypeError, RuntimeError) as error:  # of sparse, quantized and meta tensors
-            raise ValueError(
-                f"expected dense tensors in {str(path)!r}. Received: {key!r}, {tensor.layout} on "
-                f"{tensor.device}"
+            raise refusal(
+                f"expected dense tensors in {str(path)!r}",
+                f"{key!r}, {tensor.layout} on {tensor.device}",
             ) from error
     return tensors
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from pydantic import BaseModel, Field, model_validator
 
 from zoo.data.errors import no_autograph, reason
-from zoo.errors import printable
+from zoo.errors import printable, refusal, require
 from zoo.files import answering, location
 from zoo.run_folder import read_json
 
@@ -115,9 +115,8 @@ class Selection(BaseModel, extra="forbid", frozen=True):
     @model_validator(mode="after")
     def _check_count(self) -> Self:
         if self.count != sum(self.counts_after):
-            raise ValueError(
-                f"expected {sum(self.counts_after)} records in files, as of classes. "
-                f"Received: {self.count}"
+            raise refusal(
+                f"expected {sum(self.counts_after)} records in files, as of classes", self.count
             )
         return self
 
@@ -143,22 +142,22 @@ def read_selection(folder: Any, setting: str = "data.pseudo.dir") -> Selection:
     """Reads the `select.json` of a folder, and checks that its files are there, as long as then."""
     place = location(folder)
     with answering(place):
-        if not (place / SELECTION).is_file():
-            raise ValueError(
-                f"{setting}: expected a folder of python -m zoo.pseudo_label select, with "
-                f"{SELECTION}. Received: {str(place)!r}"
-            )
+        require(
+            (place / SELECTION).is_file(),
+            f"{setting}: expected a folder of python -m zoo.pseudo_label select, with {SELECTION}",
+            repr(str(place)),
+        )
         selection = read_json(
             Selection, place / SELECTION, f"{setting}: expected an intact {SELECTION}"
         )
         with ThreadPoolExecutor(16) as pool:  # a bucket answers slowly
             sizes = list(pool.map(_size, (f"{place}/{file.name}" for file in selection.files)))
     for file, size in zip(selection.files, sizes, strict=True):
-        if size != file.bytes:
-            raise ValueError(
-                f"{setting}: expected {file.bytes} bytes in {printable(place / file.name)}. "
-                f"Received: {'no such file' if size is None else size}"
-            )
+        require(
+            size == file.bytes,
+            f"{setting}: expected {file.bytes} bytes in {printable(place / file.name)}",
+            "no such file" if size is None else size,
+        )
     return selection
 
 
@@ -178,11 +177,11 @@ def check_records(folder: Any, selection: Selection, setting: str = "data.pseudo
                 count += len(batch)
         except tf.errors.OpError as error:
             why = f"damaged: {reason(error)}"
-        if why or count != expected:
-            raise ValueError(
-                f"{setting}: expected {expected:,} pseudo-labeled images in {printable(path)}. "
-                f"Received: {why or f'{count:,}'}"
-            )
+        require(
+            not why and count == expected,
+            f"{setting}: expected {expected:,} pseudo-labeled images in {printable(path)}",
+            why or f"{count:,}",
+        )
 
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(check, selection.files))

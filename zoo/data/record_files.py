@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from zoo.data.errors import no_autograph, reason
 from zoo.devices import Host
-from zoo.errors import printable
+from zoo.errors import printable, require
 from zoo.files import in_bucket, why_no_file
 
 AT_ONCE = 4  # files in a group
@@ -208,11 +208,9 @@ def file_sizes(paths: Sequence[str]) -> list[int]:
             length = 0 if why else tf.io.gfile.stat(path).length
         except tf.errors.OpError as error:
             raise ValueError(f"data.dir: {reason(error)}") from None
-        if not length:
-            raise ValueError(
-                f"data.dir: expected a file of records. Received: {printable(path)} "
-                f"({why or 'empty'})"
-            )
+        require(
+            length, "data.dir: expected a file of records", f"{printable(path)} ({why or 'empty'})"
+        )
         return length
 
     with ThreadPoolExecutor(16) as pool:  # a bucket answers slowly

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from zoo.cli.tasks import task_part
 from zoo.config.model_options import ClassifierOptions
+from zoo.errors import require
 from zoo.fields import LocalPath, checked_by
 
 MIN_PASSWORD = 8  # characters; the page does not limit wrong guesses
@@ -23,11 +24,11 @@ def read_password(path: Path) -> str:
         text = path.read_text(encoding="utf-8").strip() if os.path.isfile(path) else ""
     except (OSError, UnicodeDecodeError):
         text = ""
-    if len(text) < MIN_PASSWORD or not text.isprintable():
-        raise ValueError(
-            f"expected a text file with one line of {MIN_PASSWORD} or more characters. "
-            f"Received: {str(path)!r}"
-        )
+    require(
+        len(text) >= MIN_PASSWORD and text.isprintable(),
+        f"expected a text file with one line of {MIN_PASSWORD} or more characters",
+        repr(str(path)),
+    )
     return text
 
 
@@ -72,11 +73,11 @@ def run(config: DemoConfig) -> None:
     """Loads the model, then serves the page until it is interrupted."""
     password = None if config.password_file is None else read_password(config.password_file)
     is_private = _check_address(config.host, config.port)
-    if password is None and not is_private:
-        raise ValueError(
-            f"expected --password_file with a --host that others can reach. "
-            f"Received: host={config.host!r}, password_file=None"
-        )
+    require(
+        password is not None or is_private,
+        "expected --password_file with a --host that others can reach",
+        f"host={config.host!r}, password_file=None",
+    )
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # Gradio reads it on import
     from zoo.demo.page import serve  # fails before the work without Gradio
 

@@ -17,7 +17,7 @@ from pydantic import ValidationInfo as Info
 
 from zoo.detection import normalize, other_formats
 from zoo.detection.normalize import Findings, Id, Json, short
-from zoo.errors import first_wrong, needs_extra, printable, some
+from zoo.errors import first_wrong, needs_extra, printable, require, some
 from zoo.files import why_no_file
 from zoo.run_folder import read_json
 
@@ -55,11 +55,11 @@ class _Category(_Entry):
 
 def _differ(categories: list[_Category]) -> list[_Category]:
     for place, one in enumerate(categories):
-        if any(one.id == other.id or one.name == other.name for other in categories[:place]):
-            raise ValueError(
-                "expected categories with ids and names of their own. Received: "
-                f"id={one.id if one.file_id is None else one.file_id!r} name={one.name!r} again"
-            )
+        require(
+            not any(one.id == other.id or one.name == other.name for other in categories[:place]),
+            "expected categories with ids and names of their own",
+            f"id={one.id if one.file_id is None else one.file_id!r} name={one.name!r} again",
+        )
     return categories
 
 
@@ -143,8 +143,7 @@ def read(path: Path, folder: Path, skip: bool = False, masks: bool | None = None
     Faulty objects and images are refused; `skip` reports them on stderr and leaves them out.
     Whether objects need masks is `masks`; None: if any object has one.
     """
-    if not folder.is_dir():
-        raise ValueError(f"expected a folder of images. Received: {str(folder)!r}")
+    require(folder.is_dir(), "expected a folder of images", repr(str(folder)))
     annotations, notes, faults = parse(path, folder, masks)
     if faults and not skip:
         raise ValueError(
@@ -154,8 +153,7 @@ def read(path: Path, folder: Path, skip: bool = False, masks: bool | None = None
     for line in [*notes.lines(), *(f"left out: {line}" for line in faults.lines())]:
         print(f"{printable(path)}: {printable(line)}", file=sys.stderr)
     crowds = {one["iscrowd"] for found in annotations.objects.values() for one in found}
-    if not crowds:
-        raise ValueError(f"expected at least one object in {str(path)!r}. Received: none")
+    require(crowds, f"expected at least one object in {str(path)!r}", "none")
     if crowds == {1}:
         print(
             f"{printable(path)}: all objects are crowds (iscrowd 1, which CVAT writes for masks); "
@@ -227,10 +225,9 @@ def _content(path: Path) -> Json:
     except ValueError:
         if not (what := other_formats.of_file(path)):
             raise
-    if what:
-        raise ValueError(
-            f"expected boxes or masks of objects in COCO's format. Received: {str(path)!r}, {what}"
-        ) from None
+    require(
+        not what, "expected boxes or masks of objects in COCO's format", f"{str(path)!r}, {what}"
+    )
     return content
 
 

@@ -10,6 +10,7 @@ from pydantic_settings import NoDecode
 from zoo.cli.settings import Section
 from zoo.config import NetworkName, Overrides, RunConfig
 from zoo.config.model_options import Weights
+from zoo.errors import require
 from zoo.fields import (
     LARGEST,
     AnyPath,
@@ -83,11 +84,11 @@ class CocoConfig(Section):
 
     @model_validator(mode="after")
     def _range(self) -> Self:
-        if self.scale_min > self.scale_max:
-            raise ValueError(
-                f"scale_min: expected at most scale_max ({self.scale_max}). "
-                f"Received: {self.scale_min}"
-            )
+        require(
+            self.scale_min <= self.scale_max,
+            f"scale_min: expected at most scale_max ({self.scale_max})",
+            self.scale_min,
+        )
         return self
 
 
@@ -151,9 +152,9 @@ class DetectionConfig(RunConfig):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.optimizer.warmup_steps >= self.training.steps:
-            raise ValueError(
-                f"optimizer.warmup_steps: expected fewer than training.steps "
-                f"({self.training.steps}). Received: {self.optimizer.warmup_steps}"
-            )
+        require(
+            self.optimizer.warmup_steps < self.training.steps,
+            f"optimizer.warmup_steps: expected fewer than training.steps ({self.training.steps})",
+            self.optimizer.warmup_steps,
+        )
         return self

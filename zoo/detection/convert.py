@@ -17,7 +17,7 @@ from zoo.cli.settings import Settings
 from zoo.data.image_files import JPEG, to_jpeg_or_png
 from zoo.detection import shards
 from zoo.detection.coco import Annotations, Json, read, run_lengths
-from zoo.errors import needs_extra, printable, some
+from zoo.errors import needs_extra, printable, require, some
 from zoo.fields import LocalPath, OutputFolder
 from zoo.files import atomic_write
 
@@ -104,11 +104,11 @@ def join(train: Annotations, val: Annotations) -> tuple[Annotations, Annotations
     unknown = [
         f"{i} {name!r}" for i, name in val.categories.items() if name in names[1] - {*numbers}
     ]
-    if unknown:
-        raise ValueError(
-            "expected the same categories in both files of annotations. Received: "
-            f"{some(unknown)} in that of the test images only"
-        )
+    require(
+        not unknown,
+        "expected the same categories in both files of annotations",
+        f"{some(unknown)} in that of the test images only",
+    )
     unused = sorted({*train.categories.values(), *val.categories.values()} - {*numbers})
     if unused:
         left_out = some(f"{printable(name)!r}" for name in unused)

@@ -11,6 +11,7 @@ from zoo.demo.command import DemoConfig
 from zoo.demo.page import HELP, page_of, picture, telling_what_is_wrong, upload
 from zoo.detection.detector import Detector, choose
 from zoo.detection.plots import draw_detections
+from zoo.errors import require
 from zoo.inference.images import read_pixels
 
 THRESHOLD = 0.5
@@ -62,8 +63,7 @@ class Demo:
 
 def load(config: DemoConfig) -> Demo:
     """Loads the detector that the settings name."""
-    if config.precision is not None:
-        raise ValueError(
-            f"precision: expected none with a detector. Received: {config.precision!r}"
-        )
+    require(
+        config.precision is None, "precision: expected none with a detector", repr(config.precision)
+    )
     return Demo(choose(config).load())

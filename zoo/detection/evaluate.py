@@ -8,6 +8,7 @@ from zoo import files
 from zoo.cli.settings import Section
 from zoo.config.model_options import PlaceOptions
 from zoo.detection.config import DetectionConfig
+from zoo.errors import refusal
 from zoo.fields import AnyOutputFolder, AnyPath, BatchSize
 from zoo.run_folder import load_config
 
@@ -112,9 +113,8 @@ def measure(config: EvaluateConfig) -> tuple["Detector", "Evaluation", list["Jso
     detector = choose(config).load()
     known = detector.categories.values()
     if unknown := [name for name in dataset.categories.values() if name not in known]:
-        raise ValueError(
-            f"data.dir: expected the categories of the detector, {list(known)[:5]}. "
-            f"Received: {unknown[:5]}"
+        raise refusal(
+            f"data.dir: expected the categories of the detector, {list(known)[:5]}", unknown[:5]
         )
     ids = shards.check(folder, dataset, shards.TEST, detector.image_size)
     annotations = shards.read_annotations(folder, dataset, ids, detector.categories)

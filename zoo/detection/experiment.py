@@ -20,7 +20,7 @@ from lambda_keras.applications import feature_extractor
 from lambda_keras.models.specs import STAGES
 from zoo.detection import coco, report, shards
 from zoo.detection.config import STRIDE, DetectionConfig
-from zoo.errors import needs_extra, unknown
+from zoo.errors import check_known, errors_of, needs_extra, require
 from zoo.inference.predictions import check_outputs
 from zoo.precision import precision as keras_precision
 from zoo.registry import create_model
@@ -97,12 +97,12 @@ class KerasBackbone(tf_keras.Model):
         size = network.input_shape[1]
         found = [size // features.output[stage].shape[1] for stage in STAGES]
         expected = [2 ** int(level) for level in LEVELS]
-        if found != expected:
-            raise ValueError(
-                f"model.name: expected a network with feature maps at strides {expected}. "
-                f"Received: {network.name} with strides {found} "
-                "(--model.overrides stem=rs gives lambda_resnet14 others)"
-            )
+        require(
+            found == expected,
+            f"model.name: expected a network with feature maps at strides {expected}",
+            f"{network.name} with strides {found} (--model.overrides stem=rs gives "
+            "lambda_resnet14 others)",
+        )
         # tf_keras would track the Keras 3 layers of the network as its own, and fail.
         object.__setattr__(self, "features", features)
         # Keys are positions: checkpoints depend on them, and names of layers have counters.
@@ -171,11 +171,11 @@ def create_experiment(
     if dtype == "bfloat16":
         _check_suppression(experiment.task.model)
     if not masks:
-        if model.heads.get("include_mask"):
-            raise ValueError(
-                "model.heads.include_mask: expected false, for the data have boxes alone. "
-                "Received: true"
-            )
+        require(
+            not model.heads.get("include_mask"),
+            "model.heads.include_mask: expected false, for the data have boxes alone",
+            "true",
+        )
         experiment.task.model.include_mask = False
     experiment.override(
         {
@@ -239,17 +239,16 @@ def create_experiment(
 
 def _override(model: Any, heads: Mapping[str, Any]) -> None:
     """Sets fields of the Model Garden's `MaskRCNN` after checking their types and ranges."""
-    try:
+    kinds = (KeyError, TypeError, ValueError, AttributeError)
+    with errors_of("model.heads", kinds, lambda error: " ".join(str(error).split())):
         _check(model, heads)
         model.override(dict(heads), is_strict=True)
         low, high, highest = model.min_level, model.max_level, STRIDE.bit_length() - 1
-        if str(low) not in LEVELS or not low <= high <= highest:
-            raise ValueError(
-                f"expected min_level from 2 to 5, and max_level from that to {highest}. Received: "
-                f"min_level={low}, max_level={high}"
-            )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"model.heads: {' '.join(str(error).split())}") from None
+        require(
+            str(low) in LEVELS and low <= high <= highest,
+            f"expected min_level from 2 to 5, and max_level from that to {highest}",
+            f"min_level={low}, max_level={high}",
+        )
 
 
 def _check_suppression(model: Any) -> None:
@@ -258,11 +257,12 @@ def _check_suppression(model: Any) -> None:
         "roi_generator.use_batched_nms": model.roi_generator.use_batched_nms,
         "detection_generator.nms_version": model.detection_generator.nms_version == "batched",
     }
-    if found := [name for name, is_batched in batched.items() if is_batched]:
-        raise ValueError(
-            "model.heads: expected no batched suppression of boxes with "
-            f"training.precision=mixed_bfloat16. Received: {', '.join(found)}"
-        )
+    require(
+        not any(batched.values()),
+        "model.heads: expected no batched suppression of boxes with "
+        "training.precision=mixed_bfloat16",
+        ", ".join(name for name, is_batched in batched.items() if is_batched),
+    )
 
 
 def _check(group: Any, heads: Mapping[str, Any], name: str = "") -> None:
@@ -275,12 +275,9 @@ def _check(group: Any, heads: Mapping[str, Any], name: str = "") -> None:
         if key not in hints:
             own = get_type_hints(hyperparams.Config)
             known = [hint for hint in hints if hint not in own and name + hint not in DECIDED]
-            raise ValueError(
-                f"expected fields of the Model Garden's MaskRCNN. {unknown(place, known)}"
-            )
+            check_known(place, known, "expected fields of the Model Garden's MaskRCNN")
         if isinstance(field, hyperparams.Config):
-            if not isinstance(value, dict):
-                raise ValueError(f"{place}: expected fields. Received: {reprlib.repr(value)}")
+            require(isinstance(value, dict), f"{place}: expected fields", reprlib.repr(value))
             _check(field, value, f"{place}.")
             continue
         reason = "" if _in_range(key, value) else "out of range"
@@ -288,8 +285,7 @@ def _check(group: Any, heads: Mapping[str, Any], name: str = "") -> None:
             TypeAdapter(hints[key], config=CHECKED).validate_python(value)
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
-        if reason:
-            raise ValueError(f"{place}: {reason}. Received: {reprlib.repr(value)}")
+        require(not reason, f"{place}: {reason}", reprlib.repr(value))
 
 
 def _in_range(key: str, value: Any) -> bool:

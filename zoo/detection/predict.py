@@ -7,7 +7,7 @@ from pydantic import Field
 from zoo.config.model_options import PlaceOptions
 from zoo.data.readable import check_readable
 from zoo.detection import objects
-from zoo.errors import printable
+from zoo.errors import errors_of, printable
 from zoo.fields import OutputFile, named
 from zoo.inference.photos import Photos, check_replaces_none, find_photos
 
@@ -40,10 +40,8 @@ def run(config: PredictConfig) -> None:
 
     detector = choose(config).load()
     for file in files:
-        try:
+        with errors_of(f"photos: {printable(file.path)}"):
             check_shape(file.height, file.width, detector.image_size)
-        except ValueError as error:
-            raise ValueError(f"photos: {printable(file.path)}: {error}") from None
     results = []
     for number, photo in enumerate(photos, start=1):
         (found,) = detector([photo], threshold=0)

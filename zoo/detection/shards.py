@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from zoo.cli.settings import Section
 from zoo.detection import coco
 from zoo.detection.config import DetectionConfig
-from zoo.errors import printable, some
+from zoo.errors import printable, refusal, require, some
 from zoo.files import answering, in_bucket, local_copy, why_no_file
 from zoo.run_folder import other_data, read_json
 
@@ -55,11 +55,11 @@ class Dataset(Labels, Section):
         """Reads the description of a folder, local or in a bucket."""
         path = folder / DESCRIPTION
         with answering(path):
-            if not path.is_file():
-                raise ValueError(
-                    "data.dir: expected a folder that python -m zoo.detection.convert has written. "
-                    f"Received: {str(folder)!r}, without {DESCRIPTION}"
-                )
+            require(
+                path.is_file(),
+                "data.dir: expected a folder that python -m zoo.detection.convert has written",
+                f"{str(folder)!r}, without {DESCRIPTION}",
+            )
         return read_json(cls, path, f"data.dir: expected an intact {DESCRIPTION}")
 
 
@@ -104,11 +104,11 @@ def check(folder: Path, dataset: Dataset, part: str, image_size: float = 64) -> 
     with ThreadPoolExecutor(16) as pool:  # buckets are slow
         found = list(pool.map(lambda file: _check_file(file, dataset, image_size), files))
     count, expected = sum(map(len, found)), getattr(dataset, part).images
-    if count != expected:
-        raise ValueError(
-            f"data.dir: expected the {expected} {part} images of {folder / DESCRIPTION}. "
-            f"Received: {count} in {len(files)} shards"
-        )
+    require(
+        count == expected,
+        f"data.dir: expected the {expected} {part} images of {folder / DESCRIPTION}",
+        f"{count} in {len(files)} shards",
+    )
     return dict(zip(files, found, strict=True))
 
 
@@ -152,11 +152,11 @@ def _check_file(file: str, dataset: Dataset, image_size: float) -> list[int]:
 
 def check_shape(height: int, width: int, image_size: float) -> None:
     """Refuses an image whose shorter side vanishes when it is resized to fit."""
-    if min(height, width) * image_size <= max(height, width) / 2:
-        raise ValueError(
-            f"expected images less than {2 * image_size:g} times as long as wide. Received: "
-            f"{width} x {height} pixels"
-        )
+    require(
+        min(height, width) * image_size > max(height, width) / 2,
+        f"expected images less than {2 * image_size:g} times as long as wide",
+        f"{width} x {height} pixels",
+    )
 
 
 def training_records(
@@ -206,8 +206,8 @@ def read_annotations(
         if faults:
             raise ValueError(some(faults, separator="; "))
     except ValueError as error:
-        raise ValueError(
-            f"data.dir: expected the annotations of the test images. Received: {path} ({error})"
+        raise refusal(
+            "data.dir: expected the annotations of the test images", f"{path} ({error})"
         ) from None
     numbers = {name: i for i, name in (categories or found.categories).items()}
     return found.renumbered(numbers).to_json()

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from zoo.errors import require
+
 BINS = 15  # of confidence, as in Guo et al. (arXiv:1706.04599)
 PRECISIONS = (0.9, 0.95, 0.99)  # of the images that a threshold keeps
 SEED = 0  # of the half of the test images that the temperature is fitted to
@@ -121,8 +123,7 @@ class Calibration:
 def calibrate(log_probabilities: np.ndarray, labels: np.ndarray) -> Calibration:
     """Fits a temperature to a random half of the images, and measures it on the other half."""
     count = len(labels)
-    if count < 2:
-        raise ValueError(f"calibrate: expected two images or more. Received: {count}")
+    require(count >= 2, "calibrate: expected two images or more", count)
     order = np.random.default_rng(SEED).permutation(count)
     fitted, held_out = order[: count // 2], order[count // 2 :]
     temperature = fit_temperature(log_probabilities[fitted], labels[fitted])

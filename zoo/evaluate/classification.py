@@ -6,6 +6,7 @@ from pydantic import model_validator
 
 from zoo.config import DataConfig
 from zoo.config.model_options import ModelOptions
+from zoo.errors import require
 from zoo.evaluate.variants import CORRUPTED, REAL, SPLITS, class_subset, dataset_of
 from zoo.fields import AnyOutputFolder
 from zoo.files import location
@@ -61,11 +62,11 @@ class EvaluateConfig(ModelOptions):
     @model_validator(mode="after")
     def _one_label_to_calibrate(self) -> Self:
         refused = dataset_of(self.data.name) == REAL or self.is_of_corruptions
-        if self.calibrate and refused:
-            raise ValueError(
-                "calibrate: expected one set of images with one label each, such as imagenet2012. "
-                f"Received: data.name={self.data.name}"
-            )
+        require(
+            not self.calibrate or not refused,
+            "calibrate: expected one set of images with one label each, such as imagenet2012",
+            f"data.name={self.data.name}",
+        )
         return self
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 
 from zoo.data.errors import naming_errors
 from zoo.data.load import EvalImages
-from zoo.errors import needs_extra, printable
+from zoo.errors import needs_extra, printable, refusal
 from zoo.evaluate import calibration as fits
 from zoo.evaluate.classes import Classes, match_classes
 from zoo.inference.classifier import Classifier
@@ -160,9 +160,9 @@ def _of_classes(targets: np.ndarray, classes: Classes) -> np.ndarray:
     chosen = targets[:, classes.labels]
     if not (known := chosen.any(-1)).all():
         name = classes.label_names[int(targets[known.argmin()].argmax())]
-        raise ValueError(
-            f"data: expected images of {len(classes.names)} classes ({classes.names[0]}, ...). "
-            f"Received: one of {printable(name)}"
+        raise refusal(
+            f"data: expected images of {len(classes.names)} classes ({classes.names[0]}, ...)",
+            f"one of {printable(name)}",
         )
     return chosen
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from zoo.config.model_options import ClassifierOptions
+from zoo.errors import refusal, require
 from zoo.export.base import Options
 from zoo.export.formats import FORMATS, SAVED_MODEL, check_packages
 from zoo.fields import AnyOutputFolder, LocalPath, one_of
@@ -69,23 +70,23 @@ class ExportConfig(ClassifierOptions):
     def _options_fit(self) -> Self:
         if self.quantize not in ("none", *FORMATS[self.format].quantizations):
             fitting = [name for name in FORMATS if self.quantize in FORMATS[name].quantizations]
-            raise ValueError(
-                f"quantize: {self.quantize} is for --format {', '.join(fitting)} only. "
-                f"Received: format={self.format!r}"
+            raise refusal(
+                f"quantize: {self.quantize} is for --format {', '.join(fitting)} only",
+                f"format={self.format!r}",
             )
         for name in self.options().changed():
             fitting = [kind for kind, form in FORMATS.items() if name in form.options]
-            if self.format not in fitting:
-                raise ValueError(
-                    f"{name} is for --format {', '.join(fitting)} only. "
-                    f"Received: format={self.format!r}"
-                )
-        if (self.quantize == "int8") != (self.calibration is not None):
-            raise ValueError(
-                "expected --calibration FOLDER (images like those that the model will see) with "
-                "--quantize int8, and with it alone. "
-                f"Received: quantize={self.quantize!r}, calibration={str(self.calibration)!r}"
+            require(
+                self.format in fitting,
+                f"{name} is for --format {', '.join(fitting)} only",
+                f"format={self.format!r}",
             )
+        require(
+            (self.quantize == "int8") == (self.calibration is not None),
+            "expected --calibration FOLDER (images like those that the model will see) with "
+            "--quantize int8, and with it alone",
+            f"quantize={self.quantize!r}, calibration={str(self.calibration)!r}",
+        )
         if self.io_type is not None and self.quantize != "int8":
             raise ValueError(
                 f"io_type: expected --quantize int8 with it. Received: quantize={self.quantize!r}"

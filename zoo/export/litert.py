@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from zoo.errors import require
 from zoo.export.base import DEFAULT, IMAGES, Options, Signatures
 
 if TYPE_CHECKING:
@@ -130,11 +131,11 @@ def _check_ends(content: bytes, zero_point: int) -> None:
     details = (*interpreter.get_input_details(), *interpreter.get_output_details())
     found = [one["quantization"] for one in details]
     expected = [(1, zero_point), (1 / 256, zero_point)]
-    if found != expected:
-        raise ValueError(
-            f"io_type: expected images and probabilities of (scale, zero point) {expected}. "
-            f"Received: {found}"
-        )
+    require(
+        found == expected,
+        f"io_type: expected images and probabilities of (scale, zero point) {expected}",
+        found,
+    )
 
 
 def _with_finite_padding(model: "keras.Model") -> "keras.Model":

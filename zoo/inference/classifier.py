@@ -14,6 +14,7 @@ from lambda_keras.applications import fold_batch_normalization, preprocess_input
 from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.layers.arguments import is_positive_integer
 from zoo.data.crops import resize_center
+from zoo.errors import require
 from zoo.inference.images import Image, read_pixels, several
 from zoo.inference.predictions import ClassScore, check_outputs
 from zoo.model_card import LABELS, versions
@@ -108,8 +109,7 @@ class Classifier:
             ValueError: If a file is unreadable, an array has another shape or dtype, or the
                 outputs of the model are not finite.
         """
-        if not is_positive_integer(top):
-            raise ValueError(f"expected top to be a positive integer. Received: {top!r}")
+        require(is_positive_integer(top), "expected top to be a positive integer", repr(top))
         every, is_one = several(images)
         scores = []
         for begin in range(0, len(every), BATCH_SIZE):

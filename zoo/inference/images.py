@@ -12,7 +12,7 @@ from zoo.backend import check_process
 from zoo.data.crops import check_header, decode
 from zoo.data.errors import reason
 from zoo.data.image_files import is_pillow, to_jpeg_or_png, to_png
-from zoo.errors import printable, shorten
+from zoo.errors import printable, require, shorten
 from zoo.files import why_no_file
 
 Image = Any  # the path of a file, a Pillow image, or pixels
@@ -52,11 +52,10 @@ def read_pixels(image: Image) -> np.ndarray:
             raise ValueError(f"unreadable image of Pillow: {printable(error)}") from None
     shape: Any = getattr(image, "shape", ())
     is_image = isinstance(image, np.ndarray) and image.dtype == "uint8" and image.ndim == 3
-    if not is_image or shape[2] != 3 or 0 in shape:
-        raise ValueError(
-            "expected the path of an image, an image of Pillow, or a uint8 array of shape "
-            "(height, width, 3). "
-            f"Received: a {type(image).__name__} of {getattr(image, 'dtype', 'no dtype')}, "
-            f"shape={tuple(shape)}"
-        )
+    require(
+        is_image and shape[2] == 3 and 0 not in shape,
+        "expected the path of an image, an image of Pillow, or a uint8 array of shape (height, "
+        "width, 3)",
+        f"a {type(image).__name__} of {getattr(image, 'dtype', 'no dtype')}, shape={tuple(shape)}",
+    )
     return image

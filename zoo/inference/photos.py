@@ -9,6 +9,7 @@ from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
 from zoo.data.image_files import SUFFIXES, Notes, find_images, print_notes
+from zoo.errors import require
 from zoo.files import expand
 
 Photos = Annotated[
@@ -28,8 +29,7 @@ def find_photos(names: Sequence[str]) -> list[Path]:
             photos.append(Path(name))
             continue
         found = [Path(path) for path in expand(name) if os.path.isdir(path) or os.path.isfile(path)]
-        if not found:
-            raise ValueError(f"photos: expected an image or a folder. Received: {name!r}")
+        require(found, "photos: expected an image or a folder", repr(name))
         images = [path for path in find_images(found, notes) if os.path.isfile(path)]
         if not images:
             raise ValueError(f"photos: no images ({', '.join(SUFFIXES)}) in {name!r}")

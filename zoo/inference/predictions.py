@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from zoo import files
 from zoo.cli.settings import Settings
-from zoo.errors import printable
+from zoo.errors import printable, refusal
 
 BAR = 30  # characters of the bar at probability 1
 
@@ -21,8 +21,8 @@ def check_outputs(source: str, outputs: Mapping[str, Any]) -> None:
             continue
         finite = np.isfinite(array)
         if not finite.all():
-            raise ValueError(
-                f"expected finite outputs of {source}. Received: {array[~finite].flat[0]} in {name}"
+            raise refusal(
+                f"expected finite outputs of {source}", f"{array[~finite].flat[0]} in {name}"
             )
 
 

@@ -8,6 +8,7 @@ from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
 from zoo.cli.settings import Settings
+from zoo.errors import refusal, require
 from zoo.model_card import table
 from zoo.registry import TABLE, list_models
 from zoo.results import OF_TIMM, RESULTS, Result, compare
@@ -48,11 +49,11 @@ def run(config: ListConfig) -> None:
     names = dict.fromkeys(
         name for pattern in config.patterns for name in list_models(pattern, config.pretrained)
     )
-    if not names:
-        raise ValueError(
-            f"expected patterns of names of models. Received: "
-            f"{', '.join(map(repr, config.patterns))}, which match none of {len(TABLE)}"
-        )
+    require(
+        names,
+        "expected patterns of names of models",
+        f"{', '.join(map(repr, config.patterns))}, which match none of {len(TABLE)}",
+    )
     if config.timm:
         print(_timm(config, list(names)))
         return
@@ -67,14 +68,13 @@ def run(config: ListConfig) -> None:
 
 
 def _timm(config: ListConfig, names: Sequence[str]) -> str:
-    if config.results:
-        raise ValueError("expected either --results or --timm. Received: both")
+    require(not config.results, "expected either --results or --timm", "both")
     rows = [one for one in OF_TIMM if one.network in names]
     if not rows:
         allowed = ", ".join(dict.fromkeys(one.network for one in OF_TIMM))
-        raise ValueError(
-            "expected patterns of networks of timm. Received: "
-            f"{', '.join(map(repr, config.patterns))}, which match none of {allowed}"
+        raise refusal(
+            "expected patterns of networks of timm",
+            f"{', '.join(map(repr, config.patterns))}, which match none of {allowed}",
         )
     if config.format == "json":
         return json.dumps(list(map(vars, rows)), indent=1)

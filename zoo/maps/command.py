@@ -7,6 +7,7 @@ from pydantic import Field
 
 from zoo.config.model_options import WeightsOptions
 from zoo.data.readable import check_readable
+from zoo.errors import require
 from zoo.fields import LocalPath, OutputFile, named
 from zoo.inference.photos import Photos, check_replaces_none, find_photos
 
@@ -38,8 +39,7 @@ class MapsConfig(WeightsOptions):
 def run(config: MapsConfig) -> None:
     """Loads the networks, computes the maps of each, and draws them."""
     photos = find_photos(config.photos)
-    if len(photos) != 1:
-        raise ValueError(f"photos: expected one image. Received: {len(photos)}")
+    require(len(photos) == 1, "photos: expected one image", len(photos))
     check_replaces_none(config.output, photos)
     check_readable([str(photo) for photo in photos])
     from zoo.inference.lambda_maps import attention_layers, lambda_layers
@@ -57,8 +57,7 @@ def run(config: MapsConfig) -> None:
         last = [layer.name for layer in classifier.model.layers if layer.name in layers][-1]
         runs.append((classifier, last, layers[last]))
     sizes = {(classifier.image_size, grid) for classifier, _, grid in runs}
-    if len(sizes) > 1:
-        raise ValueError(f"beside: expected equal image and map sizes. Received: {sorted(sizes)}")
+    require(len(sizes) <= 1, "beside: expected equal image and map sizes", sorted(sizes))
     ((_, grid),) = sizes
     queries: list[Any] = [tuple(map(int, query.split(":"))) for query in config.queries]
     queries = queries or [(grid[0] * i // 4, grid[1] * i // 4) for i in (1, 2, 3)]

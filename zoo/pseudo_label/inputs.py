@@ -16,7 +16,7 @@ from zoo.data.image_files import OTHERS, Notes, find_images, print_notes
 from zoo.data.pseudo_records import IMAGE, NAME
 from zoo.data.record_layout import record_ends, why_compressed
 from zoo.data.sources import tfds
-from zoo.errors import needs_extra, printable, some
+from zoo.errors import needs_extra, printable, refusal, require, some
 from zoo.files import answering, expand, in_bucket, location, why_no_file
 
 TFDS = "tfds:"
@@ -117,12 +117,12 @@ def find_ranges(pattern: str, range_size: int, folder: Any, skip_damaged: bool) 
         size = range_size or len(names)
         parts = (tuple(names[i : i + size]) for i in range(0, len(names), size))
         return [Range(part, len(part)) for part in parts]
-    if not others or not {*others} <= {*found}:
-        raise ValueError(
-            "input: expected TFRecord files or image files, for example 'FOLDER/train-*' or "
-            f"'FOLDER/**/*.jpg', a folder of images, or {TFDS}NAME[:SPLIT]. "
-            f"Received: {pattern!r}, which {'has no images' if found else 'matches none'}"
-        )
+    require(
+        others and {*others} <= {*found},
+        "input: expected TFRecord files or image files, for example 'FOLDER/train-*' or "
+        f"'FOLDER/**/*.jpg', a folder of images, or {TFDS}NAME[:SPLIT]",
+        f"{pattern!r}, which {'has no images' if found else 'matches none'}",
+    )
     return _of_records([str(path) for path in others], range_size, skip_damaged)
 
 
@@ -148,7 +148,7 @@ def _of_records(files: Sequence[str], range_size: int, skip_damaged: bool) -> li
         )
     first = next((file for file, (count, _) in counts.items() if count), None)
     if first is None:
-        raise ValueError(f"input: expected images. Received: {len(files)} files without records")
+        raise refusal("input: expected images", f"{len(files)} files without records")
     _check_key(first)
     # One more record than is intact: whoever reads the range finds the damage, and reports it.
     takes = ((file, count + (not whole)) for file, (count, whole) in counts.items())
@@ -181,9 +181,7 @@ def _check_key(file: str) -> None:
     features = _features(first)
     if not _first(features, IMAGE):
         keys = ", ".join(sorted(map(printable, features))) or "no tf.train.Example"
-        raise ValueError(
-            f"input: expected records with {IMAGE} in {printable(file)}. Received: {keys}"
-        )
+        raise refusal(f"input: expected records with {IMAGE} in {printable(file)}", keys)
 
 
 def _features(record: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from zoo.backend import BACKENDS, use_default_backend
-from zoo.errors import needs_extra, unknown
+from zoo.errors import check_known, needs_extra, require
 from zoo.fields import LARGEST
 from zoo.files import location
 
@@ -30,17 +30,15 @@ BeamRunner = tuple[Any, Any]  # with its options
 def beam_runner(name: str, options: Mapping[str, Any]) -> BeamRunner | None:
     """Returns the runner of Beam of a name, and its options, which it checks; None for local."""
     if name == LOCAL:
-        if options:
-            raise ValueError(f"beam: expected none with --runner local. Received: {dict(options)}")
+        require(not options, "beam: expected none with --runner local", dict(options))
         return None
     with needs_extra("pseudo"):
         from apache_beam.options.pipeline_options import PipelineOptions  # pyright: ignore
         from apache_beam.runners.portability.fn_api_runner import FnApiRunner  # pyright: ignore
     chosen = PipelineOptions.from_dictionary(dict(options))
-    known = chosen.get_all_options()
+    known = sorted(chosen.get_all_options())
     for option in options:
-        if option not in known:
-            raise ValueError(f"beam: no such option. {unknown(option, sorted(known))}")
+        check_known(option, known, "beam: no such option")
     # "DirectRunner" would download and start a binary, Prism.
     return FnApiRunner() if name == DIRECT else BEAM[name], chosen
 

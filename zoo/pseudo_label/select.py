@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from zoo.cli.settings import Settings
-from zoo.errors import printable, some
+from zoo.errors import printable, require, some
 from zoo.fields import AnyOutputFolder, AnyPath, Count, TypedValues
 from zoo.files import remove
 from zoo.pseudo_label.runners import LOCAL, Runner, beam_runner
@@ -55,11 +55,11 @@ def run(config: SelectConfig) -> None:
     from zoo.pseudo_label import selection
     from zoo.pseudo_label.job import JOB, Job, finished
 
-    if not (config.input / JOB).is_file():
-        raise ValueError(
-            f"input: expected a folder of python -m zoo.pseudo_label label, with {JOB}. "
-            f"Received: {str(config.input)!r}"
-        )
+    require(
+        (config.input / JOB).is_file(),
+        f"input: expected a folder of python -m zoo.pseudo_label label, with {JOB}",
+        repr(str(config.input)),
+    )
     job = read_json(Job, config.input / JOB, f"input: expected an intact {JOB}")
     count = len(job.ranges)
     if missing := sorted(set(range(count)) - finished(config.input, count)):
@@ -72,18 +72,16 @@ def run(config: SelectConfig) -> None:
     try:
         images = work.filter()
         kept = images.counts[selection.KEPT]
-        if not kept.any():
-            raise ValueError(
-                "threshold: expected one below the scores of some images. "
-                f"Received: {config.threshold}"
-            )
+        require(
+            kept.any(), "threshold: expected one below the scores of some images", config.threshold
+        )
         empty = [name for name, count in zip(job.class_names, kept, strict=True) if not count]
-        if empty and config.empty_classes == "refuse":
-            raise ValueError(
-                "input: expected images to select for every class. Received: none for "
-                f"{len(empty)} ({printable(some(empty))}); --empty_classes allow goes on without "
-                "them"
-            )
+        require(
+            not empty or config.empty_classes != "refuse",
+            "input: expected images to select for every class",
+            f"none for {len(empty)} ({printable(some(empty))}); --empty_classes allow goes on "
+            "without them",
+        )
         work.write(images, beam)
     except ValueError:
         if not any(path.name.startswith("train-") for path in config.output.iterdir()):

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from zoo.backend import cores
 from zoo.data.pseudo_records import PseudoLabel
-from zoo.errors import printable
+from zoo.errors import printable, require
 from zoo.files import atomic_write
 from zoo.pseudo_label.exclude import SIDE, perceptual_hashes
 from zoo.pseudo_label.inputs import DamagedError, Range
@@ -37,8 +37,7 @@ def label_range(
     if task.path(number).exists() and task.path(number, INDEX).exists():
         return
     teacher, wanted = load_teacher(task.teacher), task.job.teacher
-    if teacher.id != wanted:
-        raise ValueError(f"teacher: expected {wanted}, as before. Received: {teacher.id}")
+    require(teacher.id == wanted, f"teacher: expected {wanted}, as before", teacher.id)
     with atomic_write(task.path(number)) as records:
         index = _write_records(records, task, teacher, images, advance)
         # Before the records, whose presence means that the range is done.

@@ -11,7 +11,7 @@ from pydantic_settings import CliPositionalArg
 
 from zoo.cli.settings import Settings
 from zoo.cli.tasks import HUB, task_part
-from zoo.errors import printable
+from zoo.errors import printable, refusal, require
 from zoo.fields import AnyPath, checked_by
 from zoo.files import check_output
 
@@ -70,13 +70,12 @@ class PublishConfig(Settings):
     @model_validator(mode="after")
     def _fits_target(self) -> Self:
         if self.repository is None:
-            if self.private:
-                raise ValueError(f"private: only for {HUB}OWNER/NAME. Received: {self.target!r}")
+            require(not self.private, f"private: only for {HUB}OWNER/NAME", repr(self.target))
             _check_place(Path(self.target))
         elif self.overwrite:
-            raise ValueError(
-                "overwrite: only for a folder; the hub keeps what was there before. "
-                f"Received: {self.target!r}"
+            raise refusal(
+                "overwrite: only for a folder; the hub keeps what was there before",
+                repr(self.target),
             )
         return self
 

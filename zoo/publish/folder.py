@@ -13,7 +13,7 @@ from lambda_keras import __version__
 from lambda_keras.weights.hub import sha256
 from zoo import model_card
 from zoo.cli.tasks import NETWORK, choose_source
-from zoo.errors import some
+from zoo.errors import refusal, require, some
 from zoo.files import atomic_write, is_partial, restore
 from zoo.inference.source.base import LICENSE
 from zoo.inference.source.published import WEIGHTS, Description
@@ -32,14 +32,12 @@ def check_is_free(folder: Path, overwrite: bool) -> None:
     others = sorted(path.name for path in found if path.name not in FILES or not path.is_file())
     if others or folder / NETWORK not in found:
         names = some(others or sorted(path.name for path in found))
-        raise ValueError(
-            f"expected a new folder. Received: {str(folder)!r}, with other files ({names})"
-        )
-    if not overwrite:
-        raise ValueError(
-            f"expected a new folder, or --overwrite true. Received: {str(folder)!r}, with a "
-            "published network"
-        )
+        raise refusal("expected a new folder", f"{str(folder)!r}, with other files ({names})")
+    require(
+        overwrite,
+        "expected a new folder, or --overwrite true",
+        f"{str(folder)!r}, with a published network",
+    )
 
 
 class Contents(NamedTuple):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from zoo.errors import needs_extra, printable, shorten
+from zoo.errors import needs_extra, printable, refusal, require, shorten
 from zoo.export.base import Runtime
 from zoo.export.formats import FORMATS, SAVED_MODEL
 from zoo.files import find_pointer
@@ -58,9 +58,8 @@ class Export:
             raise
         except Exception as error:  # runtimes raise many kinds
             reason = find_pointer(self.folder) or shorten(" ".join(str(error).split()), 300)
-            raise ValueError(
-                f"export: expected an undamaged {form.title}. "
-                f"Received: {str(self.folder)!r} ({reason})"
+            raise refusal(
+                f"export: expected an undamaged {form.title}", f"{str(self.folder)!r} ({reason})"
             ) from None
         return runtimes * count if shared else runtimes
 
@@ -68,16 +67,15 @@ class Export:
 def find(path: Path) -> Export:
     """Finds an export in its folder, or the newest version in a folder of versions."""
     folder = Path(os.path.abspath(path))
-    if not folder.is_dir():
-        raise ValueError(f"export: expected a folder. Received: {str(path)!r}, not found")
+    require(folder.is_dir(), "export: expected a folder", f"{str(path)!r}, not found")
     below = [child for child in sorted(folder.iterdir()) if child.is_dir()]
     parents = [folder, *below] if not _versions(folder) else [folder]
     found = [one for one in (folder, *map(_newest, parents)) if one and format_of(one)]
     if len(found) != 1:
         names = ", ".join(printable(one.relative_to(folder)) for one in found)
-        raise ValueError(
-            "export: expected a folder of python -m zoo.export, such as exports/NAME. "
-            f"Received: {str(path)!r}, with {names or 'no export'}"
+        raise refusal(
+            "export: expected a folder of python -m zoo.export, such as exports/NAME",
+            f"{str(path)!r}, with {names or 'no export'}",
         )
     return Export(found[0], format_of(found[0]))
 

@@ -25,7 +25,7 @@ from zoo.data.image_files import (
 from zoo.data.readable import ImageFile, check_readable
 from zoo.data.sources.base import DataSource, IndexedSource, Noted, Split
 from zoo.data.sources.stored import FilePath
-from zoo.errors import needs_extra, printable, some
+from zoo.errors import needs_extra, printable, refusal, require, some
 from zoo.files import is_litter, why_no_file
 
 SPLITS = {
@@ -73,9 +73,8 @@ class ImageFolder(DataSource):
         """
         root = Path(self.config.dir or "")
         if not os.path.isdir(root):  # which is False, too, for a name that cannot be one
-            raise ValueError(
-                "data.dir: expected a folder of images of this machine. "
-                f"Received: {self.config.dir!r}"
+            raise refusal(
+                "data.dir: expected a folder of images of this machine", repr(self.config.dir)
             )
         notes = Notes()
         folder = _unwrap(root)
@@ -171,11 +170,11 @@ class ImageFolder(DataSource):
         for label, name in enumerate(class_names):
             place, own = folder / name, Notes()
             roles = {_role(path): path for path in _subfolders(place)}
-            if len(roles.keys() & SPLITS) > 1:
-                raise ValueError(
-                    "data.dir: expected folders of splits above those of classes, as train/CLASS. "
-                    f"Received: {', '.join(map(printable, roles.values()))}"
-                )
+            require(
+                len(roles.keys() & SPLITS) <= 1,
+                "data.dir: expected folders of splits above those of classes, as train/CLASS",
+                ", ".join(map(printable, roles.values())),
+            )
             found = find_images([place], own)
             if not found:
                 others = sorted(path for paths in own.values() for path in paths)
@@ -289,24 +288,24 @@ def _find_splits(folder: Path, notes: Notes) -> dict[str, Path]:
     names = ", ".join(printable(path.name) for path in found)
     if len(flat) == len(found):
         if len(roles) > 1:
-            raise ValueError(
-                f"data.dir: expected folders of classes in {names} of {folder}. Received: "
-                f"none{_by_table(folder)}; if these are classes, rename them"
+            raise refusal(
+                f"data.dir: expected folders of classes in {names} of {folder}",
+                f"none{_by_table(folder)}; if these are classes, rename them",
             )
         note(notes, TAKEN, *found)
         return {}
-    if find_images(others, {}):
-        raise ValueError(
-            f"data.dir: expected in {folder} either folders of splits or folders of classes. "
-            f"Received: {names}, which have folders of their own, next to "
-            f"{some(printable(path.name) for path in others)}; rename or move one or the other"
-        )
+    require(
+        not find_images(others, {}),
+        f"data.dir: expected in {folder} either folders of splits or folders of classes",
+        f"{names}, which have folders of their own, next to "
+        f"{some(printable(path.name) for path in others)}; rename or move one or the other",
+    )
     for role, paths in roles.items():
-        if len(paths) > 1:
-            raise ValueError(
-                f"data.dir: expected one folder of {role} images. Received: "
-                f"{', '.join(map(printable, paths))}; rename or move all but one"
-            )
+        require(
+            len(paths) <= 1,
+            f"data.dir: expected one folder of {role} images",
+            f"{', '.join(map(printable, paths))}; rename or move all but one",
+        )
     for path in flat:
         if _role(path) == "test" and find_images([path], {}):
             note(notes, FLAT, *roles.pop("test"))
@@ -335,20 +334,20 @@ def _class_names(folder: Path, notes: Notes) -> tuple[str, ...]:
     _note_files(folder, notes)
     for path in folder.iterdir():
         if path.is_symlink() and not os.path.exists(path):
-            raise ValueError(
-                "data.dir: expected symbolic links to folders or files. Received: "
-                f"{printable(path)} ({why_no_file(path)})"
+            raise refusal(
+                "data.dir: expected symbolic links to folders or files",
+                f"{printable(path)} ({why_no_file(path)})",
             )
     names = [path.name for path in _subfolders(folder)]
     if len(names) < 2:
-        raise ValueError(
-            f"data.dir: expected one sub-folder for each of two or more classes in {folder}. "
-            f"Received: {names}{_by_table(folder)}"
+        raise refusal(
+            f"data.dir: expected one sub-folder for each of two or more classes in {folder}",
+            f"{names}{_by_table(folder)}",
         )
     for name in names:
-        if re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", name):
-            raise ValueError(
-                "data.dir: expected names of classes in UTF-8 without control characters. "
-                f"Received: {name!r}"
-            )
+        require(
+            not re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", name),
+            "data.dir: expected names of classes in UTF-8 without control characters",
+            repr(name),
+        )
     return tuple(names)

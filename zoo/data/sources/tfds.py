@@ -17,7 +17,7 @@ from zoo.data.record_layout import why_compressed
 from zoo.data.sources.base import DataSource, Split
 from zoo.data.sources.stored import Record
 from zoo.devices import ONLY_HOST
-from zoo.errors import needs_extra
+from zoo.errors import needs_extra, refusal, require
 
 # The license of ImageNet forbids to download it automatically.
 IMAGENET = "put ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar into {}/downloads/manual, then "
@@ -48,11 +48,11 @@ class Tfds(DataSource):
             features["label"] = getattr(features[SEVERAL], "feature", None)
         label: Any = features.get("label")
         wanted = {"image": tfds.features.Image, "label": tfds.features.ClassLabel}
-        if not all(isinstance(features.get(name), kind) for name, kind in wanted.items()):
-            raise ValueError(
-                "data.name: expected a data set with the features image (Image) and label "
-                f"(ClassLabel). Received: {name!r} with {', '.join(sorted(features))}"
-            )
+        require(
+            all(isinstance(features.get(name), kind) for name, kind in wanted.items()),
+            "data.name: expected a data set with the features image (Image) and label (ClassLabel)",
+            f"{name!r} with {', '.join(sorted(features))}",
+        )
         check_pixels(builder)
         if (form := builder.info.file_format.value) != "tfrecord":
             raise ValueError(
@@ -115,9 +115,9 @@ def find_builder(tfds: ModuleType, name: str, folder: str | None) -> Builder:
     except Exception as error:  # wrong names and damaged descriptions raise many kinds
         nearest = get_close_matches(name, tfds.list_builders(with_community_datasets=False))
         hint = f" (did you mean {' or '.join(nearest)}?)" if nearest else ""
-        raise ValueError(
-            "data.name: expected a data set of TensorFlow Datasets, or one that is in data.dir. "
-            f"Received: {name!r}{hint}: {reason(error)}"
+        raise refusal(
+            "data.name: expected a data set of TensorFlow Datasets, or one that is in data.dir",
+            f"{name!r}{hint}: {reason(error)}",
         ) from None
     if not builder.is_prepared():
         if folder and has_magic(folder):
@@ -147,19 +147,16 @@ def check_split(builder: Builder, split: str, setting: str) -> None:
             f"{setting}: expected a split, or a part of one, of {builder.name}, which has "
             f"{described}. Received: {split!r}: {reason(error)}"
         ) from None
-    if count < 1:
-        raise ValueError(
-            f"{setting}: expected one image or more. Received: {split!r}, which is empty"
-        )
+    require(count >= 1, f"{setting}: expected one image or more", f"{split!r}, which is empty")
 
 
 def check_pixels(builder: Builder) -> None:
     """Refuses images that are not uint8: their files hold 16 bits, or a float in four bytes."""
     dtype = getattr(dict(builder.info.features.items()).get("image"), "np_dtype", np.uint8)
     if dtype != np.uint8:
-        raise ValueError(
-            "data.name: expected the feature image of dtype uint8. Received: "
-            f"{np.dtype(dtype).name}; {TO_8_BITS}, and prepare it again"
+        raise refusal(
+            "data.name: expected the feature image of dtype uint8",
+            f"{np.dtype(dtype).name}; {TO_8_BITS}, and prepare it again",
         )
 
 

@@ -15,7 +15,7 @@ from zoo.data.record_files import RecordFile, StreamSource, file_sizes
 from zoo.data.record_layout import why_compressed
 from zoo.data.sources.base import DataSource, Split
 from zoo.data.sources.stored import Record
-from zoo.errors import needs_extra
+from zoo.errors import needs_extra, refusal, require
 from zoo.run_folder import INDEX, other_data, read_json
 
 IMAGE, LABEL = "image/encoded", "image/class/label"
@@ -59,12 +59,12 @@ class TFRecords(DataSource):
         texts = test.texts | train.texts
         first = int(0 not in texts and classes in texts)
         wrong = sorted(label for label in texts if not first <= label < first + classes)
-        if wrong:
-            raise ValueError(
-                f"data.classes: expected labels from 0 to {classes - 1} or from 1 to {classes} in "
-                f"{folder}. Received: data.classes={classes} and labels such as "
-                f"{', '.join(map(str, wrong[:5]))}"
-            )
+        require(
+            not wrong,
+            f"data.classes: expected labels from 0 to {classes - 1} or from 1 to {classes} in "
+            f"{folder}",
+            f"data.classes={classes} and labels such as {', '.join(map(str, wrong[:5]))}",
+        )
         names = tuple(texts.get(i + first) or str(i) for i in range(classes))
         train_records, test_records = (
             StreamSource(
@@ -80,11 +80,11 @@ class TFRecords(DataSource):
 
 def _contents(folder: str, pattern: str, known: Contents | None) -> Contents:
     files = sorted(tf.io.gfile.glob(f"{glob.escape(folder.rstrip('/'))}/{pattern}"))
-    if not files:
-        raise ValueError(
-            f"data.dir: expected a folder with files {TRAIN} and {TEST}. Received: {folder!r}, "
-            f"which has no {pattern}"
-        )
+    require(
+        files,
+        f"data.dir: expected a folder with files {TRAIN} and {TEST}",
+        f"{folder!r}, which has no {pattern}",
+    )
     sizes = file_sizes(files)
     if known is not None:
         before, now = ([*map(os.path.basename, paths)] for paths in (known.files, files))
@@ -117,9 +117,8 @@ def _scan(file: str) -> tuple[int, dict[int, str]]:
         why = f"{file} is damaged or no file of tf.train.Example: {reason(error)}"
         raise ValueError(f"data.dir: {why_compressed(file) or why}") from None
     except tf.errors.OpError as error:
-        raise ValueError(
-            f"data.dir: expected records with {IMAGE} and {LABEL} in {file}. "
-            f"Received: {reason(error)}"
+        raise refusal(
+            f"data.dir: expected records with {IMAGE} and {LABEL} in {file}", reason(error)
         ) from None
     return count, texts
 
