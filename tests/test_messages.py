@@ -19,10 +19,6 @@ def _received(call: ast.Call) -> str:
     return "Received: " + ", ".join(f"{one.arg or '{}'}={{}}" for one in call.keywords)
 
 
-def _either(texts: list[str]) -> str:
-    return f"{{{'|'.join(dict.fromkeys(texts))}}}" if len(set(texts)) > 1 else texts[0]
-
-
 # Functions that make errors, by the texts of their arguments, and of those by keyword.
 FORMS = {
     "refusal": "{0}. Received: {1}",
@@ -45,21 +41,23 @@ class _Messages(ast.NodeVisitor):
     def __init__(self, tree: ast.Module):
         self.rows: set[str] = set()
         self._others: set[str] = set()
-        self._local: dict[str, list[str]] = {}  # texts that a function gives a name
+        self._local: dict[str, str] = {}  # names of texts in a function
         self.visit(tree)
         whole = "\n".join(self.rows)
         self.rows |= {text for text in self._others if text not in whole}
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         before, self._local = self._local, dict(self._local)
-        named: dict[str, list[str]] = {}
-        for inner in ast.walk(node):
-            match inner:
-                case ast.Assign([ast.Name(name)], value) | ast.NamedExpr(ast.Name(name), value):
-                    named.setdefault(name, []).append(self._template(value))
-        self._local |= {name: texts for name, texts in named.items() if "{}" not in texts}
         self.generic_visit(node)
         self._local = before
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self.generic_visit(node)
+        self._local[ast.unparse(node.targets[0])] = self._template(node.value)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        self.generic_visit(node)
+        self._local[node.target.id] = self._template(node.value)
 
     def visit_Call(self, node: ast.Call) -> None:
         name = ast.unparse(node.func)
@@ -112,9 +110,10 @@ class _Messages(ast.NodeVisitor):
             case ast.BinOp(_, ast.Mult(), ast.JoinedStr() as text):
                 return f"{{|{self._template(text)}}}"
             case ast.IfExp(_, first, second) | ast.BoolOp(ast.Or(), [first, second]):
-                return _either([self._template(first), self._template(second)])
+                texts = dict.fromkeys(map(self._template, (first, second)))
+                return f"{{{'|'.join(texts)}}}" if len(texts) > 1 else next(iter(texts))
             case ast.Name(name) if name in self._local:
-                return _either(self._local[name])
+                return self._local[name]
             case ast.Call(ast.Name("received")):
                 return _received(node)
         return "{}"
