@@ -274,10 +274,7 @@ def _named(
             f"weights: expected 'imagenet', or a file of weights for {name}: without weights it "
             "knows nothing. Received: None"
         )
-    require(
-        class_names is None,
-        "expected class_names with weights alone: runs and published networks have their own",
-        f"weights=None for {name!r}",
-    )
+    expected = "expected class_names with weights alone: runs and published networks have their own"
+    require(class_names is None, expected, f"weights=None for {name!r}")
     run, model = (None, name) if is_published(name) else (location(name), None)
     return SimpleNamespace(run=run, model=model, weights=None, **of_weights)

@@ -30,11 +30,8 @@ def use_default_backend(allowed: Sequence[str]) -> None:
     backend = os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     if keras := sys.modules.get("keras"):
         backend = keras.config.backend()
-    require(
-        backend in allowed,
-        f"expected Keras on {' or '.join(allowed)} (KERAS_BACKEND, before its import)",
-        repr(backend),
-    )
+    expected = f"expected Keras on {' or '.join(allowed)} (KERAS_BACKEND, before its import)"
+    require(backend in allowed, expected, repr(backend))
 
 
 def check_process() -> None:

@@ -30,11 +30,8 @@ class Host:
 
     def size(self, batch_size: int) -> int:
         """Returns the number of images of a batch on this host, if the hosts divide it."""
-        require(
-            not (batch_size % self.count),
-            f"data.batch_size: expected a multiple of {self.count}, the number of hosts",
-            batch_size,
-        )
+        expected = f"data.batch_size: expected a multiple of {self.count}, the number of hosts"
+        require(batch_size % self.count == 0, expected, batch_size)
         return batch_size // self.count
 
     def split(self, count: int) -> "list[Host]":
@@ -237,9 +234,8 @@ def _jax_devices(name: str) -> Devices:
 
     devices, kind = jax.devices(), jax.default_backend().upper()
     if name == "tpu" and kind != "TPU":
-        raise refusal(
-            "strategy=tpu: no TPU found (the extra jax-tpu has what JAX needs)", devices[0]
-        )
+        expected = "strategy=tpu: no TPU found (the extra jax-tpu has what JAX needs)"
+        raise refusal(expected, devices[0])
     if name == "mirrored" and len(devices) < 2:
         raise ValueError(f"strategy=mirrored: expected two or more devices. Received: {devices[0]}")
     if name == "one_device" or len(devices) < 2:

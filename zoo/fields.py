@@ -72,10 +72,8 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             event = self.get_event()
-            raise refusal(
-                "expected YAML without aliases",
-                f"*{event.anchor} in line {event.start_mark.line + 1}",
-            )
+            expected = "expected YAML without aliases"
+            raise refusal(expected, f"*{event.anchor} in line {event.start_mark.line + 1}")
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:

@@ -222,10 +222,8 @@ def check_output(folder: Path, name: str = "") -> None:
             if left and isinstance(error, FileNotFoundError):
                 continue  # removed by another process, whose command failed
             reason = error.strerror if there.is_dir() else f"{there} is a file, not a folder"
-            raise refusal(
-                f"expected a {'file' if name else 'folder'} to write to",
-                f"{str(folder / name)[:80]!r} ({reason})",
-            ) from None
+            expected = f"expected a {'file' if name else 'folder'} to write to"
+            raise refusal(expected, f"{str(folder / name)[:80]!r} ({reason})") from None
 
 
 @contextmanager

@@ -75,10 +75,8 @@ def held(folder: Path) -> Iterator[None]:
         try:
             holding.enter_context(files.held(folder))
         except BlockingIOError:
-            raise refusal(
-                "output_dir: expected a folder that no other process trains into",
-                f"{str(folder)!r}, whose run goes on",
-            ) from None
+            expected = "output_dir: expected a folder that no other process trains into"
+            raise refusal(expected, f"{str(folder)!r}, whose run goes on") from None
         yield
 
 

@@ -47,10 +47,8 @@ AUGMENTATIONS = (
 
 def _check_overrides(overrides: dict[str, Any]) -> None:
     if taken := _DECIDED & overrides.keys():
-        raise refusal(
-            "expected arguments that the data, the other settings and the loss do not decide",
-            ", ".join(sorted(taken)),
-        )
+        expected = "expected arguments that the data, the other settings and the loss do not decide"
+        raise refusal(expected, ", ".join(sorted(taken)))
 
 
 _OTHER_TASKS = "; ".join(
@@ -115,11 +113,9 @@ class ModelConfig(Dependent):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        require(
-            not self.freeze_backbone or self.freeze_up_to is None,
-            "freeze_backbone freezes all stages",
-            f"freeze_backbone=true, freeze_up_to={self.freeze_up_to}",
-        )
+        expected = "freeze_backbone freezes all stages"
+        received = f"freeze_backbone=true, freeze_up_to={self.freeze_up_to}"
+        require(not self.freeze_backbone or self.freeze_up_to is None, expected, received)
         return self
 
     @property
@@ -243,15 +239,11 @@ class DataConfig(Dependent):
             only_for("source", *sources).check(self, name, None)
         for name in AUGMENTATIONS:
             value = getattr(self, name)
-            if value is not None and not self.augment:
-                raise ValueError(
-                    f"{name} needs augment=true. Received: {name}={value}, augment=false"
-                )
-        require(
-            self.batch_size >= 2 or not (self.mixup or self.cutmix),
-            "mixup and cutmix need batch_size of 2 or more",
-            f"batch_size={self.batch_size}",
-        )
+            expected = f"{name} needs augment=true"
+            require(value is None or self.augment, expected, f"{name}={value}, augment=false")
+        expected = "mixup and cutmix need batch_size of 2 or more"
+        received = f"batch_size={self.batch_size}"
+        require(self.batch_size >= 2 or not (self.mixup or self.cutmix), expected, received)
         return self
 
 
@@ -369,10 +361,9 @@ class DistillationConfig(Dependent):
     def _one_teacher(self) -> Self:
         if self.run is not None and self.model is not None:
             raise ValueError(f"expected run or model. Received: run={self.run}, model={self.model}")
-        if (self.model is None) != (self.weights is None):
-            raise ValueError(
-                f"expected model with weights. Received: model={self.model}, weights={self.weights}"
-            )
+        expected = "expected model with weights"
+        received = f"model={self.model}, weights={self.weights}"
+        require((self.model is None) == (self.weights is None), expected, received)
         for name in () if self.run or self.model else ("share", "temperature"):
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name} needs a teacher: run, or model with weights")
@@ -404,11 +395,9 @@ class TrainConfig(RunConfig):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        require(
-            not (self.data.name or "").startswith("imagenet2012_real"),
-            "data.name: expected images of one label each to train on, such as imagenet2012",
-            repr(self.data.name),
-        )
+        expected = "data.name: expected images of one label each to train on, such as imagenet2012"
+        received = repr(self.data.name)
+        require(not (self.data.name or "").startswith("imagenet2012_real"), expected, received)
         if self.data.pseudo.dir is not None:
             self._check_pseudo()
         if self.optimizer.warmup_epochs >= self.training.epochs:
@@ -420,11 +409,9 @@ class TrainConfig(RunConfig):
 
     def _check_pseudo(self) -> None:
         images = self.data.pseudo.ratio * self.data.batch_size
-        require(
-            round(images) >= 1 and math.isclose(images, round(images)),
-            "data.pseudo.ratio: expected a whole number of pseudo-labeled images in a batch",
-            f"{self.data.pseudo.ratio:g} times data.batch_size={self.data.batch_size}",
-        )
+        expected = "data.pseudo.ratio: expected a whole number of pseudo-labeled images in a batch"
+        received = f"{self.data.pseudo.ratio:g} times data.batch_size={self.data.batch_size}"
+        require(round(images) >= 1 and math.isclose(images, round(images)), expected, received)
         for name, is_set in {
             "data.class_weights": self.data.class_weights is not None,
             "training.binary_threshold": self.training.binary_threshold is not None,

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from zoo.cli.settings import Settings
 from zoo.cli.tasks import HUB, NETWORK, is_place, is_published
-from zoo.errors import require, shorten
+from zoo.errors import refusal, require, shorten
 from zoo.fields import AnyPath, LocalPath, checked_by
 from zoo.files import why_no_file
 from zoo.registry import find_model, is_published_name
@@ -34,14 +34,10 @@ def _check_source(weights: str) -> None:
 
 def check_place(model: str) -> None:
     """Checks the folder of a published network, or the form of its address on the hub."""
-    if not is_published(model):
-        raise ValueError(
-            f"expected a folder of python -m zoo.publish, with {NETWORK}. Received: {model!r}"
-        )
+    expected = f"expected a folder of python -m zoo.publish, with {NETWORK}"
+    require(is_published(model), expected, repr(model))
     if model.startswith(HUB) and not re.fullmatch(r"hf://[\w.-]+/[\w.-]+(@\S+)?", model):
-        raise ValueError(
-            f"expected hf://OWNER/NAME or hf://OWNER/NAME@REVISION. Received: {model!r}"
-        )
+        raise refusal("expected hf://OWNER/NAME or hf://OWNER/NAME@REVISION", repr(model))
 
 
 Weights = Annotated[str, checked_by(_check_source)]
@@ -92,11 +88,8 @@ class WeightsOptions(PlaceOptions):
         if is_place(self.model):
             check_place(self.model)
             given = (self.of_model & self.model_fields_set) - {"model"}
-            require(
-                not given,
-                f"--model {self.model} already says which weights and labels",
-                sorted(given),
-            )
+            expected = f"--model {self.model} already says which weights and labels"
+            require(not given, expected, sorted(given))
             return
         find_model(self.model)
         if self.weights is None:

@@ -54,10 +54,8 @@ def run(config: ConvertConfig) -> None:
     output = config.output
     card = output.with_name(output.name.removesuffix(SUFFIX) + ".md")
     for path in (output, card):
-        if path.exists() and not config.overwrite:
-            raise ValueError(
-                f"expected an output that is not there yet, or --overwrite true. Received: {path}"
-            )
+        expected = "expected an output that is not there yet, or --overwrite true"
+        require(not path.exists() or config.overwrite, expected, path)
     row = find_model(config.model)
     from lambda_keras.models.specs import CLASS_NAMES
     from lambda_keras.weights.files import PYTORCH, find_weights, load_weights
@@ -99,28 +97,21 @@ def read_pytorch(path: Path) -> "dict[str, np.ndarray]":
         from lambda_keras.weights.hub import why_pointer
 
         reason = why_pointer(path) or (str(error) or type(error).__name__).splitlines()[0]
-        raise refusal(
-            "expected an intact PyTorch checkpoint of tensors and plain values, without code",
-            f"{str(path)!r} ({reason})",
-        ) from error
+        expected = "expected an intact PyTorch checkpoint of tensors and plain values, without code"
+        raise refusal(expected, f"{str(path)!r} ({reason})") from error
     state = content.get("state_dict", content) if isinstance(content, dict) else None
     tensors: dict[str, Any] = {}
     if isinstance(state, dict):
         tensors = {str(key): value for key, value in state.items() if torch.is_tensor(value)}
-    require(
-        tensors,
-        "expected a checkpoint with tensors by name, under 'state_dict' or at its top",
-        repr(str(path)),
-    )
+    expected = "expected a checkpoint with tensors by name, under 'state_dict' or at its top"
+    require(tensors, expected, repr(str(path)))
     for key, tensor in tensors.items():
         try:
             tensor = tensor.detach()
             tensors[key] = (tensor.float() if tensor.is_floating_point() else tensor).numpy()
         except (TypeError, RuntimeError) as error:  # of sparse, quantized and meta tensors
-            raise refusal(
-                f"expected dense tensors in {str(path)!r}",
-                f"{key!r}, {tensor.layout} on {tensor.device}",
-            ) from error
+            expected = f"expected dense tensors in {str(path)!r}"
+            raise refusal(expected, f"{key!r}, {tensor.layout} on {tensor.device}") from error
     return tensors
 
 

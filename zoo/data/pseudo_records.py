@@ -115,9 +115,8 @@ class Selection(BaseModel, extra="forbid", frozen=True):
     @model_validator(mode="after")
     def _check_count(self) -> Self:
         if self.count != sum(self.counts_after):
-            raise refusal(
-                f"expected {sum(self.counts_after)} records in files, as of classes", self.count
-            )
+            expected = f"expected {sum(self.counts_after)} records in files, as of classes"
+            raise refusal(expected, self.count)
         return self
 
     @property
@@ -153,11 +152,8 @@ def read_selection(folder: Any, setting: str = "data.pseudo.dir") -> Selection:
         with ThreadPoolExecutor(16) as pool:  # a bucket answers slowly
             sizes = list(pool.map(_size, (f"{place}/{file.name}" for file in selection.files)))
     for file, size in zip(selection.files, sizes, strict=True):
-        require(
-            size == file.bytes,
-            f"{setting}: expected {file.bytes} bytes in {printable(place / file.name)}",
-            "no such file" if size is None else size,
-        )
+        expected = f"{setting}: expected {file.bytes} bytes in {printable(place / file.name)}"
+        require(size == file.bytes, expected, "no such file" if size is None else size)
     return selection
 
 

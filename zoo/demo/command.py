@@ -24,11 +24,8 @@ def read_password(path: Path) -> str:
         text = path.read_text(encoding="utf-8").strip() if os.path.isfile(path) else ""
     except (OSError, UnicodeDecodeError):
         text = ""
-    require(
-        len(text) >= MIN_PASSWORD and text.isprintable(),
-        f"expected a text file with one line of {MIN_PASSWORD} or more characters",
-        repr(str(path)),
-    )
+    expected = f"expected a text file with one line of {MIN_PASSWORD} or more characters"
+    require(len(text) >= MIN_PASSWORD and text.isprintable(), expected, repr(str(path)))
     return text
 
 
@@ -73,11 +70,9 @@ def run(config: DemoConfig) -> None:
     """Loads the model, then serves the page until it is interrupted."""
     password = None if config.password_file is None else read_password(config.password_file)
     is_private = _check_address(config.host, config.port)
-    require(
-        password is not None or is_private,
-        "expected --password_file with a --host that others can reach",
-        f"host={config.host!r}, password_file=None",
-    )
+    expected = "expected --password_file with a --host that others can reach"
+    received = f"host={config.host!r}, password_file=None"
+    require(password is not None or is_private, expected, received)
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # Gradio reads it on import
     from zoo.demo.page import serve  # fails before the work without Gradio
 

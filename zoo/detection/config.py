@@ -84,11 +84,8 @@ class CocoConfig(Section):
 
     @model_validator(mode="after")
     def _range(self) -> Self:
-        require(
-            self.scale_min <= self.scale_max,
-            f"scale_min: expected at most scale_max ({self.scale_max})",
-            self.scale_min,
-        )
+        expected = f"scale_min: expected at most scale_max ({self.scale_max})"
+        require(self.scale_min <= self.scale_max, expected, self.scale_min)
         return self
 
 

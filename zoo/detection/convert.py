@@ -104,11 +104,8 @@ def join(train: Annotations, val: Annotations) -> tuple[Annotations, Annotations
     unknown = [
         f"{i} {name!r}" for i, name in val.categories.items() if name in names[1] - {*numbers}
     ]
-    require(
-        not unknown,
-        "expected the same categories in both files of annotations",
-        f"{some(unknown)} in that of the test images only",
-    )
+    expected = "expected the same categories in both files of annotations"
+    require(not unknown, expected, f"{some(unknown)} in that of the test images only")
     unused = sorted({*train.categories.values(), *val.categories.values()} - {*numbers})
     if unused:
         left_out = some(f"{printable(name)!r}" for name in unused)

@@ -113,9 +113,8 @@ def measure(config: EvaluateConfig) -> tuple["Detector", "Evaluation", list["Jso
     detector = choose(config).load()
     known = detector.categories.values()
     if unknown := [name for name in dataset.categories.values() if name not in known]:
-        raise refusal(
-            f"data.dir: expected the categories of the detector, {list(known)[:5]}", unknown[:5]
-        )
+        expected = f"data.dir: expected the categories of the detector, {list(known)[:5]}"
+        raise refusal(expected, unknown[:5])
     ids = shards.check(folder, dataset, shards.TEST, detector.image_size)
     annotations = shards.read_annotations(folder, dataset, ids, detector.categories)
     batches = detector.detect_shards(shards.pattern(folder, shards.TEST), size)

@@ -171,11 +171,8 @@ def create_experiment(
     if dtype == "bfloat16":
         _check_suppression(experiment.task.model)
     if not masks:
-        require(
-            not model.heads.get("include_mask"),
-            "model.heads.include_mask: expected false, for the data have boxes alone",
-            "true",
-        )
+        expected = "model.heads.include_mask: expected false, for the data have boxes alone"
+        require(not model.heads.get("include_mask"), expected, "true")
         experiment.task.model.include_mask = False
     experiment.override(
         {
@@ -244,11 +241,9 @@ def _override(model: Any, heads: Mapping[str, Any]) -> None:
         _check(model, heads)
         model.override(dict(heads), is_strict=True)
         low, high, highest = model.min_level, model.max_level, STRIDE.bit_length() - 1
-        require(
-            str(low) in LEVELS and low <= high <= highest,
-            f"expected min_level from 2 to 5, and max_level from that to {highest}",
-            f"min_level={low}, max_level={high}",
-        )
+        expected = f"expected min_level from 2 to 5, and max_level from that to {highest}"
+        received = f"min_level={low}, max_level={high}"
+        require(str(low) in LEVELS and low <= high <= highest, expected, received)
 
 
 def _check_suppression(model: Any) -> None:

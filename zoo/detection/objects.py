@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from zoo.errors import needs_extra, printable
+from zoo.errors import needs_extra, printable, require
 from zoo.files import write_json
 
 MOST = 100  # images in an image grid
@@ -16,10 +16,9 @@ SUFFIXES = (".png", ".json")
 
 def check_output(output: Path | None, photos: Sequence[Path]) -> None:
     """Refuses more images than an image grid can hold."""
-    if output is not None and output.suffix == ".png" and len(photos) > MOST:
-        raise ValueError(
-            f"photos: expected at most {MOST} in a grid. Received: {len(photos)} (write .json)"
-        )
+    expected = f"photos: expected at most {MOST} in a grid"
+    received = f"{len(photos)} (write .json)"
+    require(output is None or output.suffix != ".png" or len(photos) <= MOST, expected, received)
 
 
 def describe(photo: Path, found: Objects, threshold: float) -> str:

@@ -152,11 +152,9 @@ def _check_file(file: str, dataset: Dataset, image_size: float) -> list[int]:
 
 def check_shape(height: int, width: int, image_size: float) -> None:
     """Refuses an image whose shorter side vanishes when it is resized to fit."""
-    require(
-        min(height, width) * image_size > max(height, width) / 2,
-        f"expected images less than {2 * image_size:g} times as long as wide",
-        f"{width} x {height} pixels",
-    )
+    expected = f"expected images less than {2 * image_size:g} times as long as wide"
+    received = f"{width} x {height} pixels"
+    require(min(height, width) * image_size > max(height, width) / 2, expected, received)
 
 
 def training_records(
@@ -206,9 +204,8 @@ def read_annotations(
         if faults:
             raise ValueError(some(faults, separator="; "))
     except ValueError as error:
-        raise refusal(
-            "data.dir: expected the annotations of the test images", f"{path} ({error})"
-        ) from None
+        expected = "data.dir: expected the annotations of the test images"
+        raise refusal(expected, f"{path} ({error})") from None
     numbers = {name: i for i, name in (categories or found.categories).items()}
     return found.renumbered(numbers).to_json()
 

@@ -62,11 +62,8 @@ class EvaluateConfig(ModelOptions):
     @model_validator(mode="after")
     def _one_label_to_calibrate(self) -> Self:
         refused = dataset_of(self.data.name) == REAL or self.is_of_corruptions
-        require(
-            not self.calibrate or not refused,
-            "calibrate: expected one set of images with one label each, such as imagenet2012",
-            f"data.name={self.data.name}",
-        )
+        expected = "calibrate: expected one set of images with one label each, such as imagenet2012"
+        require(not self.calibrate or not refused, expected, f"data.name={self.data.name}")
         return self
 
     @property

@@ -70,27 +70,21 @@ class ExportConfig(ClassifierOptions):
     def _options_fit(self) -> Self:
         if self.quantize not in ("none", *FORMATS[self.format].quantizations):
             fitting = [name for name in FORMATS if self.quantize in FORMATS[name].quantizations]
-            raise refusal(
-                f"quantize: {self.quantize} is for --format {', '.join(fitting)} only",
-                f"format={self.format!r}",
-            )
+            expected = f"quantize: {self.quantize} is for --format {', '.join(fitting)} only"
+            raise refusal(expected, f"format={self.format!r}")
         for name in self.options().changed():
             fitting = [kind for kind, form in FORMATS.items() if name in form.options]
-            require(
-                self.format in fitting,
-                f"{name} is for --format {', '.join(fitting)} only",
-                f"format={self.format!r}",
-            )
+            expected = f"{name} is for --format {', '.join(fitting)} only"
+            require(self.format in fitting, expected, f"format={self.format!r}")
         require(
             (self.quantize == "int8") == (self.calibration is not None),
             "expected --calibration FOLDER (images like those that the model will see) with "
             "--quantize int8, and with it alone",
             f"quantize={self.quantize!r}, calibration={str(self.calibration)!r}",
         )
-        if self.io_type is not None and self.quantize != "int8":
-            raise ValueError(
-                f"io_type: expected --quantize int8 with it. Received: quantize={self.quantize!r}"
-            )
+        expected = "io_type: expected --quantize int8 with it"
+        received = f"quantize={self.quantize!r}"
+        require(self.io_type is None or self.quantize == "int8", expected, received)
         return self
 
 

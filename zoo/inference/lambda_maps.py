@@ -14,7 +14,7 @@ from lambda_keras.layers.arguments import is_integer
 from lambda_keras.layers.base import project
 from lambda_keras.layers.lambda_layer import Group
 from lambda_keras.layers.positions import Pairs
-from zoo.errors import unknown
+from zoo.errors import refusal, unknown
 from zoo.inference.predictions import check_outputs
 
 
@@ -197,9 +197,7 @@ def _place(name: str, grid: tuple[int, int], row: int, column: int) -> int:
     """Returns the number of a position in a grid."""
     inside = zip((row, column), grid, strict=True)
     if not all(is_integer(index) and 0 <= index < size for index, size in inside):
-        raise ValueError(
-            f"expected a position in the grid {grid} of {name}. Received: ({row!r}, {column!r})"
-        )
+        raise refusal(f"expected a position in the grid {grid} of {name}", f"({row!r}, {column!r})")
     return row * grid[1] + column
 
 

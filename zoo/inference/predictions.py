@@ -21,9 +21,8 @@ def check_outputs(source: str, outputs: Mapping[str, Any]) -> None:
             continue
         finite = np.isfinite(array)
         if not finite.all():
-            raise refusal(
-                f"expected finite outputs of {source}", f"{array[~finite].flat[0]} in {name}"
-            )
+            expected = f"expected finite outputs of {source}"
+            raise refusal(expected, f"{array[~finite].flat[0]} in {name}")
 
 
 class ClassScore(NamedTuple):

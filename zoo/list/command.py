@@ -49,11 +49,8 @@ def run(config: ListConfig) -> None:
     names = dict.fromkeys(
         name for pattern in config.patterns for name in list_models(pattern, config.pretrained)
     )
-    require(
-        names,
-        "expected patterns of names of models",
-        f"{', '.join(map(repr, config.patterns))}, which match none of {len(TABLE)}",
-    )
+    received = f"{', '.join(map(repr, config.patterns))}, which match none of {len(TABLE)}"
+    require(names, "expected patterns of names of models", received)
     if config.timm:
         print(_timm(config, list(names)))
         return
@@ -72,10 +69,8 @@ def _timm(config: ListConfig, names: Sequence[str]) -> str:
     rows = [one for one in OF_TIMM if one.network in names]
     if not rows:
         allowed = ", ".join(dict.fromkeys(one.network for one in OF_TIMM))
-        raise refusal(
-            "expected patterns of networks of timm",
-            f"{', '.join(map(repr, config.patterns))}, which match none of {allowed}",
-        )
+        received = f"{', '.join(map(repr, config.patterns))}, which match none of {allowed}"
+        raise refusal("expected patterns of networks of timm", received)
     if config.format == "json":
         return json.dumps(list(map(vars, rows)), indent=1)
     if config.format == "markdown":

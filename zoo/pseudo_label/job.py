@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from zoo.data.errors import reason
 from zoo.data.pseudo_records import LABELS
-from zoo.errors import printable
+from zoo.errors import printable, refusal
 from zoo.files import answering, is_partial, location, remove_partial, write_json
 from zoo.run_folder import read_json
 
@@ -57,9 +57,7 @@ def start(folder: Any, name: str, job: BaseModel, holds: str) -> None:
     with answering(folder):
         if not (folder / name).is_file():
             if folder.exists() and not all(is_partial(path) for path in folder.iterdir()):
-                raise ValueError(
-                    f"output: expected a new folder. Received: {str(folder)!r} with other files"
-                )
+                raise refusal("output: expected a new folder", f"{str(folder)!r} with other files")
             write_json(folder / name, wanted)
             return
     found = read_json(type(job), folder / name, f"output: expected an intact {name}")

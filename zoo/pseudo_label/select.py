@@ -55,11 +55,8 @@ def run(config: SelectConfig) -> None:
     from zoo.pseudo_label import selection
     from zoo.pseudo_label.job import JOB, Job, finished
 
-    require(
-        (config.input / JOB).is_file(),
-        f"input: expected a folder of python -m zoo.pseudo_label label, with {JOB}",
-        repr(str(config.input)),
-    )
+    expected = f"input: expected a folder of python -m zoo.pseudo_label label, with {JOB}"
+    require((config.input / JOB).is_file(), expected, repr(str(config.input)))
     job = read_json(Job, config.input / JOB, f"input: expected an intact {JOB}")
     count = len(job.ranges)
     if missing := sorted(set(range(count)) - finished(config.input, count)):

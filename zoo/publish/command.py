@@ -73,10 +73,8 @@ class PublishConfig(Settings):
             require(not self.private, f"private: only for {HUB}OWNER/NAME", repr(self.target))
             _check_place(Path(self.target))
         elif self.overwrite:
-            raise refusal(
-                "overwrite: only for a folder; the hub keeps what was there before",
-                repr(self.target),
-            )
+            expected = "overwrite: only for a folder; the hub keeps what was there before"
+            raise refusal(expected, repr(self.target))
         return self
 
     @property

@@ -33,11 +33,8 @@ def check_is_free(folder: Path, overwrite: bool) -> None:
     if others or folder / NETWORK not in found:
         names = some(others or sorted(path.name for path in found))
         raise refusal("expected a new folder", f"{str(folder)!r}, with other files ({names})")
-    require(
-        overwrite,
-        "expected a new folder, or --overwrite true",
-        f"{str(folder)!r}, with a published network",
-    )
+    expected = "expected a new folder, or --overwrite true"
+    require(overwrite, expected, f"{str(folder)!r}, with a published network")
 
 
 class Contents(NamedTuple):

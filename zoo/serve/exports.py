@@ -58,9 +58,8 @@ class Export:
             raise
         except Exception as error:  # runtimes raise many kinds
             reason = find_pointer(self.folder) or shorten(" ".join(str(error).split()), 300)
-            raise refusal(
-                f"export: expected an undamaged {form.title}", f"{str(self.folder)!r} ({reason})"
-            ) from None
+            expected = f"export: expected an undamaged {form.title}"
+            raise refusal(expected, f"{str(self.folder)!r} ({reason})") from None
         return runtimes * count if shared else runtimes
 
 
@@ -73,10 +72,8 @@ def find(path: Path) -> Export:
     found = [one for one in (folder, *map(_newest, parents)) if one and format_of(one)]
     if len(found) != 1:
         names = ", ".join(printable(one.relative_to(folder)) for one in found)
-        raise refusal(
-            "export: expected a folder of python -m zoo.export, such as exports/NAME",
-            f"{str(path)!r}, with {names or 'no export'}",
-        )
+        expected = "export: expected a folder of python -m zoo.export, such as exports/NAME"
+        raise refusal(expected, f"{str(path)!r}, with {names or 'no export'}")
     return Export(found[0], format_of(found[0]))
 
 

@@ -73,9 +73,8 @@ class ImageFolder(DataSource):
         """
         root = Path(self.config.dir or "")
         if not os.path.isdir(root):  # which is False, too, for a name that cannot be one
-            raise refusal(
-                "data.dir: expected a folder of images of this machine", repr(self.config.dir)
-            )
+            expected = "data.dir: expected a folder of images of this machine"
+            raise refusal(expected, repr(self.config.dir))
         notes = Notes()
         folder = _unwrap(root)
         splits = _find_splits(folder, notes)
@@ -288,10 +287,8 @@ def _find_splits(folder: Path, notes: Notes) -> dict[str, Path]:
     names = ", ".join(printable(path.name) for path in found)
     if len(flat) == len(found):
         if len(roles) > 1:
-            raise refusal(
-                f"data.dir: expected folders of classes in {names} of {folder}",
-                f"none{_by_table(folder)}; if these are classes, rename them",
-            )
+            expected = f"data.dir: expected folders of classes in {names} of {folder}"
+            raise refusal(expected, f"none{_by_table(folder)}; if these are classes, rename them")
         note(notes, TAKEN, *found)
         return {}
     require(
@@ -301,11 +298,8 @@ def _find_splits(folder: Path, notes: Notes) -> dict[str, Path]:
         f"{some(printable(path.name) for path in others)}; rename or move one or the other",
     )
     for role, paths in roles.items():
-        require(
-            len(paths) <= 1,
-            f"data.dir: expected one folder of {role} images",
-            f"{', '.join(map(printable, paths))}; rename or move all but one",
-        )
+        received = f"{', '.join(map(printable, paths))}; rename or move all but one"
+        require(len(paths) <= 1, f"data.dir: expected one folder of {role} images", received)
     for path in flat:
         if _role(path) == "test" and find_images([path], {}):
             note(notes, FLAT, *roles.pop("test"))
@@ -334,20 +328,13 @@ def _class_names(folder: Path, notes: Notes) -> tuple[str, ...]:
     _note_files(folder, notes)
     for path in folder.iterdir():
         if path.is_symlink() and not os.path.exists(path):
-            raise refusal(
-                "data.dir: expected symbolic links to folders or files",
-                f"{printable(path)} ({why_no_file(path)})",
-            )
+            expected = "data.dir: expected symbolic links to folders or files"
+            raise refusal(expected, f"{printable(path)} ({why_no_file(path)})")
     names = [path.name for path in _subfolders(folder)]
     if len(names) < 2:
-        raise refusal(
-            f"data.dir: expected one sub-folder for each of two or more classes in {folder}",
-            f"{names}{_by_table(folder)}",
-        )
+        expected = f"data.dir: expected one sub-folder for each of two or more classes in {folder}"
+        raise refusal(expected, f"{names}{_by_table(folder)}")
     for name in names:
-        require(
-            not re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", name),
-            "data.dir: expected names of classes in UTF-8 without control characters",
-            repr(name),
-        )
+        expected = "data.dir: expected names of classes in UTF-8 without control characters"
+        require(not re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", name), expected, repr(name))
     return tuple(names)

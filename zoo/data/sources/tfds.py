@@ -154,10 +154,8 @@ def check_pixels(builder: Builder) -> None:
     """Refuses images that are not uint8: their files hold 16 bits, or a float in four bytes."""
     dtype = getattr(dict(builder.info.features.items()).get("image"), "np_dtype", np.uint8)
     if dtype != np.uint8:
-        raise refusal(
-            "data.name: expected the feature image of dtype uint8",
-            f"{np.dtype(dtype).name}; {TO_8_BITS}, and prepare it again",
-        )
+        expected = "data.name: expected the feature image of dtype uint8"
+        raise refusal(expected, f"{np.dtype(dtype).name}; {TO_8_BITS}, and prepare it again")
 
 
 def to_tfrecords(builder: Builder, name: str, folder: str | None) -> str:

@@ -80,11 +80,8 @@ class TFRecords(DataSource):
 
 def _contents(folder: str, pattern: str, known: Contents | None) -> Contents:
     files = sorted(tf.io.gfile.glob(f"{glob.escape(folder.rstrip('/'))}/{pattern}"))
-    require(
-        files,
-        f"data.dir: expected a folder with files {TRAIN} and {TEST}",
-        f"{folder!r}, which has no {pattern}",
-    )
+    expected = f"data.dir: expected a folder with files {TRAIN} and {TEST}"
+    require(files, expected, f"{folder!r}, which has no {pattern}")
     sizes = file_sizes(files)
     if known is not None:
         before, now = ([*map(os.path.basename, paths)] for paths in (known.files, files))
@@ -117,9 +114,8 @@ def _scan(file: str) -> tuple[int, dict[int, str]]:
         why = f"{file} is damaged or no file of tf.train.Example: {reason(error)}"
         raise ValueError(f"data.dir: {why_compressed(file) or why}") from None
     except tf.errors.OpError as error:
-        raise refusal(
-            f"data.dir: expected records with {IMAGE} and {LABEL} in {file}", reason(error)
-        ) from None
+        expected = f"data.dir: expected records with {IMAGE} and {LABEL} in {file}"
+        raise refusal(expected, reason(error)) from None
     return count, texts
 
 
