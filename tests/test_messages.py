@@ -22,6 +22,7 @@ def _received(call: ast.Call) -> str:
 # Functions that make errors, by the texts of their arguments, and of those by keyword.
 FORMS = {
     "refusal": "{0}. Received: {1}",
+    "_fault": "expected {0}, received {1}",
     "require": "{1}. Received: {2}",
     "check_known": "{2}. {{}}",
     "errors_of": "{0}: {{}}",

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from zoo.errors import needs_extra, printable, refusal, some
+from zoo.errors import needs_extra, printable, refusal, require, some
 
 BUCKETS = ("gs://",)
 # Begins a pointer of Git LFS; as in `lambda_keras.weights.hub`, whose import would import Keras.
@@ -201,6 +201,12 @@ def remove_partial(folder: Path, name: str | None = None) -> None:
     for path in folder.glob(f"{_PARTIAL}*{'' if name is None else '-' + glob.escape(name)}"):
         with suppress(OSError), _locked(path, must=True):
             remove(path)
+
+
+def check_no_pattern(path: Path | str, setting: str, reader: str) -> None:
+    """Refuses a path that a reader of it would take for a pattern."""
+    expected = f"{setting}: expected a path without *, ? and [, which {reader} for a pattern"
+    require(not glob.has_magic(str(path)), expected, repr(str(path)))
 
 
 def check_output(folder: Path, name: str = "") -> None:

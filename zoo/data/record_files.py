@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from zoo.data.errors import no_autograph, reason
 from zoo.devices import Host
-from zoo.errors import printable, require
+from zoo.errors import errors_of, printable, require
 from zoo.files import in_bucket, why_no_file
 
 AT_ONCE = 4  # files in a group
@@ -204,10 +204,8 @@ def file_sizes(paths: Sequence[str]) -> list[int]:
 
     def size(path: str) -> int:
         why = "" if in_bucket(path) else why_no_file(path)
-        try:
+        with errors_of("data.dir", tf.errors.OpError, reason):
             length = 0 if why else tf.io.gfile.stat(path).length
-        except tf.errors.OpError as error:
-            raise ValueError(f"data.dir: {reason(error)}") from None
         require(
             length, "data.dir: expected a file of records", f"{printable(path)} ({why or 'empty'})"
         )

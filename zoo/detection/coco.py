@@ -17,7 +17,7 @@ from pydantic import ValidationInfo as Info
 
 from zoo.detection import normalize, other_formats
 from zoo.detection.normalize import Findings, Id, Json, short
-from zoo.errors import first_wrong, needs_extra, printable, require, some
+from zoo.errors import first_wrong, needs_extra, printable, refusal, require, some
 from zoo.files import why_no_file
 from zoo.run_folder import read_json
 
@@ -94,6 +94,10 @@ class _Object(_Entry):
     """iscrowd to be 0 or 1"""
 
 
+def _fault(expected: str, received: object) -> ValueError:
+    return ValueError(f"expected {expected}, received {received}")
+
+
 class _LeftOut(ValueError):
     """The kind of an object that no detector can find."""
 
@@ -146,10 +150,9 @@ def read(path: Path, folder: Path, skip: bool = False, masks: bool | None = None
     require(folder.is_dir(), "expected a folder of images", repr(str(folder)))
     annotations, notes, faults = parse(path, folder, masks)
     if faults and not skip:
-        raise ValueError(
-            f"expected intact annotations in {str(path)!r} (--unreadable skip leaves out what is "
-            f"not). Received: {some(map(printable, faults.lines()), NAMED, '; ')}"
-        )
+        hint = "(--unreadable skip leaves out what is not)"
+        received = some(map(printable, faults.lines()), NAMED, "; ")
+        raise refusal(f"expected intact annotations in {str(path)!r} {hint}", received)
     for line in [*notes.lines(), *(f"left out: {line}" for line in faults.lines())]:
         print(f"{printable(path)}: {printable(line)}", file=sys.stderr)
     crowds = {one["iscrowd"] for found in annotations.objects.values() for one in found}
@@ -183,7 +186,7 @@ def parse(
         categories = _Categories.model_validate({"categories": content["categories"]}).categories
     except ValidationError as error:
         received = f"{path} ({first_wrong(error, 'the file')})"
-        raise ValueError(f"expected COCO's format. Received: {received}") from None
+        raise refusal("expected COCO's format", received) from None
     categories.sort(key=lambda one: one.id)
     names = {one.id: one.name for one in categories}
     images = _images(known, notes, faults)
@@ -218,8 +221,7 @@ def _content(path: Path) -> Json:
     """Reads the three lists of a file; another kind of file is named as what it is."""
     try:
         if why := why_no_file(path):
-            expected = "expected a JSON file of annotations"
-            raise ValueError(f"{expected}. Received: {str(path)!r} ({why})")
+            raise refusal("expected a JSON file of annotations", f"{str(path)!r} ({why})")
         content = read_json(_File, path, "expected COCO's format").model_dump()
         what = other_formats.of_annotations(content["annotations"])
     except ValueError:
@@ -237,9 +239,8 @@ def _entry(kind: type[_Entry], one: Json, **known: Mapping[int, Any]) -> Json:
         return kind.model_validate(one, context=known).model_dump(exclude_none=True)
     except ValidationError as error:
         field = str(error.errors()[0]["loc"][0])
-        expected = kind.model_fields[field].description
-        received = f"{field}={short(one.get(field))}"
-        raise ValueError(f"expected {expected}, received {received}") from None
+        expected = str(kind.model_fields[field].description)
+        raise _fault(expected, f"{field}={short(one.get(field))}") from None
 
 
 def _images(found: list[Json], notes: Findings, faults: Findings) -> dict[int, Json]:
@@ -252,7 +253,7 @@ def _images(found: list[Json], notes: Findings, faults: Findings) -> dict[int, J
             image = _entry(_Image, one)
             first = files.setdefault(image["file_name"], image)
             if images.setdefault(image["id"], first) is not first:
-                raise ValueError("expected a whole number of its own, received it again")
+                raise _fault("a whole number of its own", "it again")
             if first is not image:
                 notes.add("repeated images merged", f"{where}: {image['file_name']}")
         except ValueError as error:
@@ -283,7 +284,7 @@ def _object(
         notes.add("bbox computed from the mask", f"{where}: bbox={short(box)}")
         box = _pycocotools().toBbox(mask).tolist()
     if box is None:
-        raise ValueError("expected bbox=[x, y, width, height], received none")
+        raise _fault("bbox=[x, y, width, height]", "none")
     clipped, outside = _clipped(box, *size)
     if outside > ROUNDING:
         notes.add("boxes clipped at the edge of their image", f"{where}: bbox={short(box)}")
@@ -353,23 +354,17 @@ def read_mask(segmentation: Any, height: int, width: int) -> Json:
     size = segmentation.get("size") if isinstance(segmentation, dict) else segmentation
     if not isinstance(segmentation, dict) or size not in (None, [height, width]):
         hint = "" if segmentation else " (--masks false takes boxes alone)"
-        raise ValueError(
-            "expected polygons, or an RLE of the height and width of its image"
-            f"{hint}, received {short(size)}"
-        )
+        expected = f"polygons, or an RLE of the height and width of its image{hint}"
+        raise _fault(expected, short(size))
     counts = segmentation.get("counts")
     counts = run_lengths(counts) if isinstance(counts, str) else counts
     try:
         counts = _COUNTS.validate_python(counts)
     except ValidationError:
-        raise ValueError(
-            f"expected an RLE with counts, which are whole numbers, received {short(counts)}"
-        ) from None
+        raise _fault("an RLE with counts, which are whole numbers", short(counts)) from None
     if sum(counts) != height * width:
-        raise ValueError(
-            "expected an RLE of all pixels of its image, "
-            f"received {short(sum(counts))} pixels, not {height * width}"
-        )
+        received = f"{short(sum(counts))} pixels, not {height * width}"
+        raise _fault("an RLE of all pixels of its image", received)
     return as_text(mask.frPyObjects({"size": [height, width], "counts": counts}, height, width))
 
 
@@ -381,10 +376,8 @@ def _polygon(polygon: Any, height: int, width: int) -> list[float]:
     try:
         points = np.reshape(_POLYGON.validate_python(polygon), (-1, 2))
     except ValueError:
-        raise ValueError(
-            "expected polygons [x, y, x, y, x, y, ...] of three points or more in pixels, "
-            f"received {short(polygon)}"
-        ) from None
+        expected = "polygons [x, y, x, y, x, y, ...] of three points or more in pixels"
+        raise _fault(expected, short(polygon)) from None
     size = np.array([width, height])
     if ((points < -size) | (points > 2 * size)).any():
         from matplotlib.path import Path as Outline
@@ -394,10 +387,8 @@ def _polygon(polygon: Any, height: int, width: int) -> list[float]:
         points = np.asarray(outline.clip_to_bbox(Bbox([-size, 2 * size])).vertices)
     length = np.abs(np.diff(points, axis=0, append=points[:1])).sum()
     if length > height * width + 100 * (height + width):
-        raise ValueError(
-            "expected polygons of at most height x width + 100 (height + width) pixels around, "
-            f"received {length:g}"
-        )
+        expected = "polygons of at most height x width + 100 (height + width) pixels around"
+        raise _fault(expected, f"{length:g}")
     return points.ravel().tolist()
 
 
@@ -411,7 +402,7 @@ def run_lengths(text: str) -> list[int]:
     for character in text:
         bits = ord(character) - 48
         if not 0 <= bits < 64 or shift > 30:
-            raise ValueError(f"expected an RLE, received one with {character!r}")
+            raise _fault("an RLE", f"one with {character!r}")
         value |= (bits & 31) << shift
         shift += 5
         if bits & 32:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
-from glob import has_magic
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,8 @@ from zoo.detection.detector import SECONDS, Detector, title
 from zoo.detection.experiment import Task, create_experiment, precision
 from zoo.detection.plots import plot_detections
 from zoo.detection.shards import Dataset
-from zoo.errors import needs_extra
-from zoo.files import naming_full_disks
+from zoo.errors import needs_extra, require
+from zoo.files import check_no_pattern, naming_full_disks
 from zoo.run_folder import read_json
 from zoo.train.run import Metrics, Run, Stop, resuming, stopped
 
@@ -42,26 +41,18 @@ class DetectionRun(Run):
     config: DetectionConfig
 
     def load(self) -> None:
-        if self.devices.host.count > 1:
-            raise ValueError(
-                "strategy: expected the devices of one machine or a TPU: the Model Garden restores "
-                f"checkpoints on the first worker alone. Received: {self.devices}"
-            )
+        why = "the Model Garden restores checkpoints on the first worker alone"
+        expected = f"strategy: expected the devices of one machine or a TPU: {why}"
+        require(self.devices.host.count == 1, expected, self.devices)
         self._checkpoints = str(self.config.output_dir / run_folder.CHECKPOINTS)
-        if has_magic(self._checkpoints):
-            raise ValueError(
-                "output_dir: expected a path without *, ? and [, which TensorFlow's checkpoints "
-                f"take for a pattern. Received: {str(self.config.output_dir)!r}"
-            )
+        check_no_pattern(self.config.output_dir, "output_dir", "TensorFlow's checkpoints take")
         self.check_multiple("batch_size")
         self.check_multiple("test_batch_size")
         config, data = self.config, self.config.data
         self.dataset = dataset = Dataset.read(data.dir)
-        if data.batch_size > dataset.train.images:
-            raise ValueError(
-                f"data.batch_size: expected at most {dataset.train.images}, the number of training "
-                f"images. Received: {data.batch_size}"
-            )
+        most = f"{dataset.train.images}, the number of training images"
+        fits = data.batch_size <= dataset.train.images
+        require(fits, f"data.batch_size: expected at most {most}", data.batch_size)
         self.experiment = create_experiment(
             config, dataset.categories, dataset.masks, dataset.most_objects
         )

@@ -25,7 +25,7 @@ from zoo.data.image_files import (
 from zoo.data.readable import ImageFile, check_readable
 from zoo.data.sources.base import DataSource, IndexedSource, Noted, Split
 from zoo.data.sources.stored import FilePath
-from zoo.errors import needs_extra, printable, refusal, require, some
+from zoo.errors import errors_of, needs_extra, printable, refusal, require, some
 from zoo.files import is_litter, why_no_file
 
 SPLITS = {
@@ -108,11 +108,9 @@ class ImageFolder(DataSource):
         wanted = getattr(self.config, setting)
         if wanted == "validation" and wanted not in splits:
             wanted = "test"
-        if wanted not in splits:
-            raise ValueError(
-                f"data.dir: expected a folder {' or '.join(SPLITS.get(wanted, [wanted]))} in "
-                f"{folder} (data.{setting}). Received: {', '.join(map(str, splits.values()))}"
-            )
+        names = " or ".join(SPLITS.get(wanted, [wanted]))
+        expected = f"data.dir: expected a folder {names} in {folder} (data.{setting})"
+        require(wanted in splits, expected, ", ".join(map(str, splits.values())))
         return splits[wanted]
 
     def _divided(self, folder: Path, _: dict[str, Path], notes: Notes) -> Listed:
@@ -125,17 +123,13 @@ class ImageFolder(DataSource):
             return files, files, classes
         seed, labels = config.split_seed, [file.label for file in files]
         counts = np.bincount(labels, minlength=len(classes))
-        if counts.min() < 2:
-            raise ValueError(
-                f"data.dir: expected two images or more of every class in {folder}, one of them to "
-                f"hold out. Received: one of {printable(classes[counts.argmin()])}"
-            )
-        try:
+        expected = f"data.dir: expected two images or more of every class in {folder}, one of them"
+        received = f"one of {printable(classes[counts.argmin()])}"
+        require(counts.min() >= 2, f"{expected} to hold out", received)
+        with errors_of(f"data.test_fraction={config.test_fraction}"):
             train, test = train_test_split(
                 files, test_size=config.test_fraction, stratify=labels, random_state=seed
             )
-        except ValueError as error:
-            raise ValueError(f"data.test_fraction={config.test_fraction}: {error}") from None
         line = f"{folder}: {len(test):,} of {len(files):,} images are held out (data.test_fraction)"
         if config.train_split == config.test_split:
             if self.trained is not None:
@@ -178,8 +172,7 @@ class ImageFolder(DataSource):
             if not found:
                 others = sorted(path for paths in own.values() for path in paths)
                 but = f", but {some(map(printable, others))}" if others else ""
-                expected = f"no images ({', '.join(SUFFIXES)}) in {place}"
-                raise ValueError(f"data.dir: {expected}{but}")
+                raise ValueError(f"data.dir: no images ({', '.join(SUFFIXES)}) in {place}{but}")
             labels.update(dict.fromkeys(map(str, found), label))
             for kind, paths in own.items():
                 note(notes, kind, *paths)

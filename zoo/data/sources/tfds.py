@@ -3,7 +3,6 @@
 import logging
 import math
 from difflib import get_close_matches
-from glob import has_magic
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +16,8 @@ from zoo.data.record_layout import why_compressed
 from zoo.data.sources.base import DataSource, Split
 from zoo.data.sources.stored import Record
 from zoo.devices import ONLY_HOST
-from zoo.errors import needs_extra, refusal, require
+from zoo.errors import errors_of, needs_extra, refusal, require
+from zoo.files import check_no_pattern
 
 # The license of ImageNet forbids to download it automatically.
 IMAGENET = "put ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar into {}/downloads/manual, then "
@@ -55,10 +55,8 @@ class Tfds(DataSource):
         )
         check_pixels(builder)
         if (form := builder.info.file_format.value) != "tfrecord":
-            raise ValueError(
-                f"data.dir: {name} cannot be read from {form} files; "
-                f"{to_tfrecords(builder, name, folder)}"
-            )
+            way = to_tfrecords(builder, name, folder)
+            raise ValueError(f"data.dir: {name} cannot be read from {form} files; {way}")
         train, test = (
             self._stream(tfds, builder, setting, len(label.names))
             for setting in ("train_split", "test_split")
@@ -98,12 +96,10 @@ class Tfds(DataSource):
         parts = builder.info.splits[split].file_instructions
         files = [RecordFile(str(one.filename), one.skip, one.take) for one in parts]
         stream = StreamSource(files, parse, self.config.shuffle_buffer)
-        try:
-            with naming_errors(stream.files):  # labels are -1 where they are secret
-                next(iter(stream.read(ONLY_HOST)))
-        except tf.errors.OpError as error:
-            why = f"{self.config.name} cannot be read: {reason(error)}"
-            raise ValueError(f"data.dir: {why}") from None
+        place = f"data.dir: {self.config.name} cannot be read"
+        # Labels are -1 where they are secret.
+        with errors_of(place, tf.errors.OpError, reason), naming_errors(stream.files):
+            next(iter(stream.read(ONLY_HOST)))
         return stream
 
 
@@ -115,24 +111,16 @@ def find_builder(tfds: ModuleType, name: str, folder: str | None) -> Builder:
     except Exception as error:  # wrong names and damaged descriptions raise many kinds
         nearest = get_close_matches(name, tfds.list_builders(with_community_datasets=False))
         hint = f" (did you mean {' or '.join(nearest)}?)" if nearest else ""
-        raise refusal(
-            "data.name: expected a data set of TensorFlow Datasets, or one that is in data.dir",
-            f"{name!r}{hint}: {reason(error)}",
-        ) from None
+        expected = "data.name: expected a data set of TensorFlow Datasets, or one that is in"
+        raise refusal(f"{expected} data.dir", f"{name!r}{hint}: {reason(error)}") from None
     if not builder.is_prepared():
-        if folder and has_magic(folder):
-            raise ValueError(
-                "data.dir: expected a path without *, ? and [, which TensorFlow Datasets takes for "
-                f"a pattern. Received: {folder!r}"
-            )
+        check_no_pattern(folder or "", "data.dir", "TensorFlow Datasets takes")
         place = folder or "~/tensorflow_datasets"
         first = IMAGENET.format(place) if builder.name == "imagenet2012" else ""
         argument = f", data_dir={folder!r}" if folder else ""
-        raise ValueError(
-            f"data.dir: {name} is not prepared in {place}: {first}run "
-            f'python -c "import tensorflow_datasets as tfds; '
-            f'tfds.builder({name!r}{argument}).download_and_prepare()"'
-        )
+        command = f"tfds.builder({name!r}{argument}).download_and_prepare()"
+        command = f'python -c "import tensorflow_datasets as tfds; {command}"'
+        raise ValueError(f"data.dir: {name} is not prepared in {place}: {first}run {command}")
     return builder
 
 
@@ -143,10 +131,8 @@ def check_split(builder: Builder, split: str, setting: str) -> None:
     except (ValueError, KeyError, AssertionError) as error:
         known = builder.info.splits.items()
         described = ", ".join(f"{name} ({part.num_examples} images)" for name, part in known)
-        raise ValueError(
-            f"{setting}: expected a split, or a part of one, of {builder.name}, which has "
-            f"{described}. Received: {split!r}: {reason(error)}"
-        ) from None
+        expected = f"{setting}: expected a split, or a part of one, of {builder.name}, which has"
+        raise refusal(f"{expected} {described}", f"{split!r}: {reason(error)}") from None
     require(count >= 1, f"{setting}: expected one image or more", f"{split!r}, which is empty")
 
 
@@ -181,10 +167,8 @@ def check_files(builder: Builder, split: str) -> None:
         files = [str(path) for path in part.filepaths]
         found = sum(sizes.get(file, math.inf) for file in files)  # of all files, or infinite
         # Each record has 16 bytes of lengths and checksums. 0 bytes: unknown.
-        expected = int(part.num_bytes) + 16 * part.num_examples
-        if part.num_bytes and found < expected:
+        least = int(part.num_bytes) + 16 * part.num_examples
+        if part.num_bytes and found < least:
             why = next(filter(None, map(why_compressed, files)), "were they copied as a whole?")
-            raise ValueError(
-                f"data.dir: expected {expected} bytes in the {len(files)} files of "
-                f"{builder.name}, split {name}. Received: {found} bytes; {why}"
-            )
+            place = f"the {len(files)} files of {builder.name}, split {name}"
+            raise refusal(f"data.dir: expected {least} bytes in {place}", f"{found} bytes; {why}")
