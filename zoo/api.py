@@ -269,11 +269,8 @@ def _named(
     of_weights = {"class_names": class_names, "image_size": image_size}
     if weights is not None:
         return SimpleNamespace(run=None, model=name, weights=str(weights), **of_weights)
-    if name in TABLE and not os.path.isdir(name):
-        raise ValueError(
-            f"weights: expected 'imagenet', or a file of weights for {name}: without weights it "
-            "knows nothing. Received: None"
-        )
+    expected = f"weights: expected 'imagenet', or a file of weights for {name}: without weights it"
+    require(name not in TABLE or os.path.isdir(name), f"{expected} knows nothing", "None")
     expected = "expected class_names with weights alone: runs and published networks have their own"
     require(class_names is None, expected, f"weights=None for {name!r}")
     run, model = (None, name) if is_published(name) else (location(name), None)

@@ -18,6 +18,11 @@ import tensorflow as tf
 from zoo.errors import install, refusal, require
 
 DEVICE_FILES = {"nvidia[0-9]*": "GPU", "accel[0-9]*": "TPU", "vfio/[0-9]*": "TPU"}  # of Linux
+TF_CONFIG = (
+    "TF_CONFIG in the environment, with the addresses of all workers and the index of this one, "
+    'such as {"cluster": {"worker": ["10.0.0.1:8476", "10.0.0.2:8476"]}, '
+    '"task": {"type": "worker", "index": 0}}'
+)
 INSTALL_FOR_TPU = f"pip uninstall tensorflow, then {install('tpu')}"
 
 
@@ -176,11 +181,7 @@ def _tensorflow_devices(name: str, tpu: str | None) -> Devices:
             tf.config.threading.set_inter_op_parallelism_threads(1)
     if name == "multi_worker":
         if "TF_CONFIG" not in os.environ:
-            raise ValueError(
-                "strategy=multi_worker: expected TF_CONFIG in the environment, with the addresses "
-                'of all workers and the index of this one, such as {"cluster": {"worker": '
-                '["10.0.0.1:8476", "10.0.0.2:8476"]}, "task": {"type": "worker", "index": 0}}'
-            )
+            raise ValueError(f"strategy=multi_worker: expected {TF_CONFIG}")
         with _one_line("strategy=multi_worker: TF_CONFIG or a worker fails"):
             resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
             workers = resolver.cluster_spec().as_dict().get("worker", [""])

@@ -24,6 +24,12 @@ def require(condition: object, expected: str, received: object) -> None:
         raise refusal(expected, received)
 
 
+def no_address(host: str, port: int, error: Exception) -> ValueError:
+    """Returns the error of an address that no server of this machine can have."""
+    why = getattr(error, "strerror", None) or error
+    return refusal(f"expected --host and --port of a free address here ({why})", f"{host}:{port}")
+
+
 def check_known(name: str, known: Collection[str], expected: str) -> None:
     """Refuses a name that is not among some, with the nearest of these."""
     if name not in known:

@@ -53,17 +53,15 @@ def check(config: RunConfig) -> bool:
         if config.overwrite:
             return False
         hint = "choose another --output_dir, or remove that run with --overwrite true"
+        holds = f"output_dir: {folder} holds"
         if (folder / METRICS).is_file():
-            raise ValueError(
-                f"output_dir: {folder} holds a finished run; {config.longer()}; {hint}"
-            )
+            raise ValueError(f"{holds} a finished run; {config.longer()}; {hint}")
         # The data may be at another path: what the run has noted shows whether they are the same.
         others = set(differing(config)) - ({"data.dir"} if (folder / INDEX).is_file() else set())
         if others:
-            raise ValueError(
-                f"output_dir: {folder} holds an unfinished run with other settings "
-                f"({', '.join(sorted(others))}); give the same ones to resume it, {hint}"
-            )
+            way = f"give the same ones to resume it, {hint}"
+            other = f"other settings ({', '.join(sorted(others))})"
+            raise ValueError(f"{holds} an unfinished run with {other}; {way}")
         remove_partial(folder)
         return True
 
@@ -175,7 +173,7 @@ def read_json(kind: type[M], path: Path, expected: str) -> M:
         return kind.model_validate_json(text)
     except ValidationError as error:
         received = f"{path} ({files.why_pointer(content) or first_wrong(error, 'the file')})"
-        raise ValueError(f"{expected}. Received: {received}") from None
+        raise refusal(expected, received) from None
 
 
 def read_index(path: Path, setting: str) -> dict[str, Any]:
@@ -194,8 +192,7 @@ def load_config(folder: Path, kind: type[C] = TrainConfig) -> C:
     """Returns the settings of a finished run, and refuses one of another kind."""
     with answering(folder):
         if not (folder / METRICS).is_file():
-            received = f"Received: {str(folder)!r}"
-            raise ValueError(f"run: expected the folder of a finished run. {received}")
+            raise refusal("run: expected the folder of a finished run", repr(str(folder)))
         task, expected = find_task({"run": folder}), kind.model_fields["task"].default
         require(
             task == expected, f"run: expected a run of {expected}", f"{str(folder)!r}, of {task}"

@@ -400,11 +400,9 @@ class TrainConfig(RunConfig):
         require(not (self.data.name or "").startswith("imagenet2012_real"), expected, received)
         if self.data.pseudo.dir is not None:
             self._check_pseudo()
-        if self.optimizer.warmup_epochs >= self.training.epochs:
-            raise ValueError(
-                "optimizer.warmup_epochs: expected fewer than training.epochs "
-                f"({self.training.epochs}). Received: {self.optimizer.warmup_epochs}"
-            )
+        warmup, epochs = self.optimizer.warmup_epochs, self.training.epochs
+        expected = f"optimizer.warmup_epochs: expected fewer than training.epochs ({epochs})"
+        require(warmup < epochs, expected, warmup)
         return self
 
     def _check_pseudo(self) -> None:

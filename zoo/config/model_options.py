@@ -93,10 +93,8 @@ class WeightsOptions(PlaceOptions):
             return
         find_model(self.model)
         if self.weights is None:
-            raise ValueError(
-                f"expected --weights imagenet, or a file of weights for {self.model}: "
-                "without weights it knows nothing. Received: weights=None"
-            )
+            expected = f"expected --weights imagenet, or a file of weights for {self.model}"
+            raise refusal(f"{expected}: without weights it knows nothing", "weights=None")
 
 
 class ModelOptions(WeightsOptions):
@@ -109,13 +107,12 @@ class ModelOptions(WeightsOptions):
 
 def read_labels(path: Path) -> list[str]:
     """Returns the names of classes, one from each line of a text file."""
-    require(os.path.isfile(path), "expected a text file", f"{str(path)!r}, not found")
-    if why := why_no_file(path):
-        raise ValueError(f"expected a text file. Received: {str(path)!r}, {why}")
+    why = why_no_file(path) if os.path.isfile(path) else "not found"
+    require(not why, "expected a text file", f"{str(path)!r}, {why}")
     try:
         names = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
     except UnicodeDecodeError:
-        raise ValueError(f"expected text in UTF-8. Received: {str(path)!r}") from None
+        raise refusal("expected text in UTF-8", repr(str(path))) from None
     if not names or not all(names):
         raise ValueError(f"expected the name of a class in every line of {str(path)!r}")
     return names

@@ -13,7 +13,7 @@ from zoo.data.record_files import RecordFile, StreamSource
 from zoo.data.sources.kinds import SOURCES
 from zoo.data.sources.stored import AnyFile, Record
 from zoo.devices import Host
-from zoo.errors import printable
+from zoo.errors import printable, require
 
 OWN_SEEDS = 2**32  # added to the seed, so that images and their order are of other random numbers
 
@@ -88,9 +88,7 @@ def with_pseudo_labels(
     train = WithPseudoLabels(
         **vars(data.train), pseudo=images, ratio=pseudo.ratio, label_smoothing=label_smoothing
     )
-    if (wanted := train.step_size(config.batch_size) - config.batch_size) > images.count:
-        raise ValueError(
-            f"data.pseudo.ratio: expected at most {images.count} pseudo-labeled images in a "
-            f"batch, the number in {printable(pseudo.dir)}. Received: {wanted}"
-        )
+    wanted = train.step_size(config.batch_size) - config.batch_size
+    most = f"{images.count} pseudo-labeled images in a batch, the number in {printable(pseudo.dir)}"
+    require(wanted <= images.count, f"data.pseudo.ratio: expected at most {most}", wanted)
     return replace(data, train=train)

@@ -130,11 +130,10 @@ class Selection(BaseModel, extra="forbid", frozen=True):
             return
         pairs = zip(self.class_names, class_names, strict=False)
         different = [f"{one!r}, not {other!r}" for one, other in pairs if one != other]
-        raise ValueError(
-            f"{setting}: expected pseudo-labels of the {len(class_names)} classes of the labeled "
-            f"images. Received: {len(self.class_names)} classes of {self.teacher}"
-            + (f", such as {printable(different[0])}" if different else "")
-        )
+        such = f", such as {printable(different[0])}" if different else ""
+        classes = f"the {len(class_names)} classes of the labeled images"
+        received = f"{len(self.class_names)} classes of {self.teacher}{such}"
+        raise refusal(f"{setting}: expected pseudo-labels of {classes}", received)
 
 
 def read_selection(folder: Any, setting: str = "data.pseudo.dir") -> Selection:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from zoo.cli.tasks import task_part
 from zoo.config.model_options import ClassifierOptions
-from zoo.errors import require
+from zoo.errors import no_address, require
 from zoo.fields import LocalPath, checked_by
 
 MIN_PASSWORD = 8  # characters; the page does not limit wrong guesses
@@ -92,8 +92,5 @@ def _check_address(host: str, port: int) -> bool:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except (OSError, UnicodeError) as error:
-        raise ValueError(
-            f"expected --host and --port of a free address here "
-            f"({getattr(error, 'strerror', None) or error}). Received: {host}:{port}"
-        ) from None
+        raise no_address(host, port, error) from None
     return all(ipaddress.ip_address(address[0]).is_loopback for *_, address in found)

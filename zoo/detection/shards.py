@@ -54,12 +54,9 @@ class Dataset(Labels, Section):
     def read(cls, folder: Path) -> "Dataset":
         """Reads the description of a folder, local or in a bucket."""
         path = folder / DESCRIPTION
+        expected = "data.dir: expected a folder that python -m zoo.detection.convert has written"
         with answering(path):
-            require(
-                path.is_file(),
-                "data.dir: expected a folder that python -m zoo.detection.convert has written",
-                f"{str(folder)!r}, without {DESCRIPTION}",
-            )
+            require(path.is_file(), expected, f"{str(folder)!r}, without {DESCRIPTION}")
         return read_json(cls, path, f"data.dir: expected an intact {DESCRIPTION}")
 
 
@@ -146,7 +143,7 @@ def _check_file(file: str, dataset: Dataset, image_size: float) -> list[int]:
     except (tf.errors.OpError, ValueError) as error:
         why = "" if in_bucket(file) else why_no_file(file)
         received = why_compressed(file) or f"{printable(file)} ({why or reason(error)})"
-        raise ValueError(f"data.dir: expected intact shards. Received: {received}") from None
+        raise refusal("data.dir: expected intact shards", received) from None
     return ids
 
 

@@ -175,9 +175,8 @@ def _in_one_line(folder: Path, files: Sequence[str] = ()) -> Iterator[None]:
     except RuntimeError as error:
         if "The loss value is" not in str(error):
             raise
-        raise ValueError(
-            f"the loss does not stay finite; a lower optimizer.learning_rate may help: {error}"
-        ) from None
+        way = "a lower optimizer.learning_rate may help"
+        raise ValueError(f"the loss does not stay finite; {way}: {error}") from None
 
 
 train = DetectionRun.train

@@ -159,11 +159,9 @@ def _of_classes(targets: np.ndarray, classes: Classes) -> np.ndarray:
     """Returns which of the evaluated classes are true; every image has to have one of them."""
     chosen = targets[:, classes.labels]
     if not (known := chosen.any(-1)).all():
-        name = classes.label_names[int(targets[known.argmin()].argmax())]
-        raise refusal(
-            f"data: expected images of {len(classes.names)} classes ({classes.names[0]}, ...)",
-            f"one of {printable(name)}",
-        )
+        names, name = classes.names, classes.label_names[int(targets[known.argmin()].argmax())]
+        expected = f"data: expected images of {len(names)} classes ({names[0]}, ...)"
+        raise refusal(expected, f"one of {printable(name)}")
     return chosen
 
 
@@ -172,8 +170,7 @@ def _probabilities(classifier: Classifier, images: np.ndarray) -> np.ndarray:
     check_outputs(classifier.name, {"probabilities": outputs})
     total = outputs.sum(-1, keepdims=True)
     if not np.allclose(total, 1, atol=1e-2):
-        raise ValueError(
-            f"expected probabilities, which sum up to 1. Received: {classifier.name} returns "
-            f"outputs with the sum {total.flat[np.argmax(np.abs(total - 1))]:.4g}"
-        )
+        worst = total.flat[np.argmax(np.abs(total - 1))]
+        received = f"{classifier.name} returns outputs with the sum {worst:.4g}"
+        raise refusal("expected probabilities, which sum up to 1", received)
     return outputs / total

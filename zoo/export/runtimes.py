@@ -43,10 +43,8 @@ def run(
         script.append(str(batch_size or 0))
         process = subprocess.run(script, capture_output=True, text=True)
         if process.returncode:
-            raise ValueError(
-                "the export does not work with the runtime of its format alone: "
-                f"{process.stderr.strip()}"
-            )
+            where = "with the runtime of its format alone"
+            raise ValueError(f"the export does not work {where}: {process.stderr.strip()}")
         return {signature: _read(file) for signature, file in files.items()}
 
 

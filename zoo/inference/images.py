@@ -42,9 +42,8 @@ def read_pixels(image: Image) -> np.ndarray:
             check_header(content)
             return decode(content).numpy()
         except (OSError, ValueError, tf.errors.OpError) as error:
-            raise ValueError(
-                f"unreadable image: {shorten(printable(image), 200)} ({reason(error)})"
-            ) from None
+            name = shorten(printable(image), 200)
+            raise ValueError(f"unreadable image: {name} ({reason(error)})") from None
     if is_pillow(image):
         try:
             return decode(to_png(image)).numpy()

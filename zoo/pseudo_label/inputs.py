@@ -142,10 +142,8 @@ def _of_records(files: Sequence[str], range_size: int, skip_damaged: bool) -> li
         if not whole
     ]
     if damaged and not skip_damaged:
-        raise ValueError(
-            f"input: damaged or no TFRecord files: {some(damaged, 5)}; --damaged skip leaves the "
-            "rest of each out"
-        )
+        hint = "--damaged skip leaves the rest of each out"
+        raise ValueError(f"input: damaged or no TFRecord files: {some(damaged, 5)}; {hint}")
     first = next((file for file, (count, _) in counts.items() if count), None)
     if first is None:
         raise refusal("input: expected images", f"{len(files)} files without records")
@@ -212,12 +210,10 @@ def _of_tfds(name: str, range_size: int, folder: Any) -> list[Range]:
     image = dict(builder.info.features.items()).get("image")
     form = builder.info.file_format.value
     if not isinstance(image, tensorflow_datasets.features.Image) or form != "tfrecord":
-        raise ValueError(
-            "input: expected a data set with the feature image (Image), in TFRecord files. "
-            f"Received: {name!r} with {', '.join(sorted(builder.info.features))}, in {form} files"
-            + (form != "tfrecord")
-            * f"; {tfds.to_tfrecords(builder, name, folder)}"
-        )
+        names = ", ".join(sorted(builder.info.features))
+        way = "" if form == "tfrecord" else f"; {tfds.to_tfrecords(builder, name, folder)}"
+        expected = "input: expected a data set with the feature image (Image), in TFRecord files"
+        raise refusal(expected, f"{name!r} with {names}, in {form} files{way}")
     return [
         part
         for shard in builder.info.splits[split].file_instructions

@@ -63,10 +63,9 @@ def start(folder: Any, name: str, job: BaseModel, holds: str) -> None:
     found = read_json(type(job), folder / name, f"output: expected an intact {name}")
     before = found.model_dump(mode="json")
     if different := [key for key in wanted if before.get(key) != wanted[key]]:
-        raise ValueError(
-            f"output: {folder} holds {holds} (other {', '.join(different)}); "
-            "repeat its command to resume it, or choose another folder"
-        )
+        other = f"other {', '.join(different)}"
+        way = "repeat its command to resume it, or choose another folder"
+        raise ValueError(f"output: {folder} holds {holds} ({other}); {way}")
     remove_partial(folder)
 
 
@@ -95,8 +94,7 @@ def read_index(path: Any, classes: int, setting: str = "output") -> dict[str, np
         if not ((label >= 0) & (label < classes) & (score >= 0) & (score < 1.001)).all():
             raise ValueError(f"no labels of {classes} classes with scores from 0 to 1")
     except Exception as error:  # damaged archives raise many kinds
-        raise ValueError(
-            f"{setting}: expected an intact index in {printable(path)}; remove it and repeat the "
-            f"command of label, which writes it anew. Received: {reason(error)}"
-        ) from None
+        way = "remove it and repeat the command of label, which writes it anew"
+        expected = f"{setting}: expected an intact index in {printable(path)}; {way}"
+        raise refusal(expected, reason(error)) from None
     return index

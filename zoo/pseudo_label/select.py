@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from zoo.cli.settings import Settings
-from zoo.errors import printable, require, some
+from zoo.errors import printable, refusal, require, some
 from zoo.fields import AnyOutputFolder, AnyPath, Count, TypedValues
 from zoo.files import remove
 from zoo.pseudo_label.runners import LOCAL, Runner, beam_runner
@@ -60,10 +60,9 @@ def run(config: SelectConfig) -> None:
     job = read_json(Job, config.input / JOB, f"input: expected an intact {JOB}")
     count = len(job.ranges)
     if missing := sorted(set(range(count)) - finished(config.input, count)):
-        raise ValueError(
-            f"input: expected a finished job. Received: {config.input}, in which {len(missing)} of "
-            f"{count} ranges are missing ({some(map(str, missing))}); repeat its command"
-        )
+        left = f"{len(missing)} of {count} ranges are missing ({some(map(str, missing))})"
+        received = f"{config.input}, in which {left}; repeat its command"
+        raise refusal("input: expected a finished job", received)
     new = not config.output.exists()
     work = selection.start(config, job)
     try:
@@ -73,12 +72,11 @@ def run(config: SelectConfig) -> None:
             kept.any(), "threshold: expected one below the scores of some images", config.threshold
         )
         empty = [name for name, count in zip(job.class_names, kept, strict=True) if not count]
-        require(
-            not empty or config.empty_classes != "refuse",
-            "input: expected images to select for every class",
-            f"none for {len(empty)} ({printable(some(empty))}); --empty_classes allow goes on "
-            "without them",
-        )
+        if empty and config.empty_classes == "refuse":
+            received = f"none for {len(empty)} ({printable(some(empty))})"
+            hint = "--empty_classes allow goes on without them"
+            expected = "input: expected images to select for every class"
+            raise refusal(expected, f"{received}; {hint}")
         work.write(images, beam)
     except ValueError:
         if not any(path.name.startswith("train-") for path in config.output.iterdir()):

@@ -19,7 +19,7 @@ from zoo.cli.tasks import HUB, NETWORK
 from zoo.data.crops import check_header, decode, resize_center
 from zoo.data.errors import reason
 from zoo.data.image_files import to_jpeg_or_png
-from zoo.errors import first_wrong
+from zoo.errors import first_wrong, refusal
 from zoo.files import answering, find_pointer, location
 from zoo.inference.source.base import ClassifierSource
 from zoo.inference.source.published import Published
@@ -76,10 +76,9 @@ def find_teacher(place: str) -> ClassifierSource | Any:
             return Published(place)
         if (folder / SAVED_MODEL).is_file():
             return folder
-    raise ValueError(
-        f"teacher: expected a run folder, a folder of zoo.publish (with {NETWORK}), a SavedModel "
-        f"of zoo.export (with {SAVED_MODEL}), or hf://OWNER/NAME. Received: {place!r}"
-    )
+    export = f"a SavedModel of zoo.export (with {SAVED_MODEL})"
+    expected = f"teacher: expected a run folder, a folder of zoo.publish (with {NETWORK}), {export}"
+    raise refusal(f"{expected}, or hf://OWNER/NAME", repr(place))
 
 
 def load_teacher(place: str) -> Teacher:

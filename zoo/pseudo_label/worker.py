@@ -101,9 +101,8 @@ def _batches(images: Range, task: Task, damaged: list[str]) -> Iterator[list[Ima
             batch.extend(islice(files, task.job.batch_size))
         except DamagedError as error:
             if not task.skip_damaged:
-                raise ValueError(
-                    f"input: damaged file: {error}; --damaged skip leaves the rest of it out"
-                ) from None
+                hint = "--damaged skip leaves the rest of it out"
+                raise ValueError(f"input: damaged file: {error}; {hint}") from None
             damaged.append(str(error))
         if not batch:
             return

@@ -31,10 +31,8 @@ def _check_place(folder: Path) -> None:
     place = folder.absolute()
     here = Path.cwd()
     if Path(os.path.realpath(place)) in (here, *here.parents) or os.path.ismount(place):
-        raise ValueError(
-            "expected a folder that can be replaced: not the current one, one around it, or a "
-            f"mounted disk. Received: {str(folder)!r}"
-        )
+        other = "not the current one, one around it, or a mounted disk"
+        raise refusal(f"expected a folder that can be replaced: {other}", repr(str(folder)))
     check_output(folder)
 
 

@@ -118,10 +118,8 @@ def check_same(publisher: Publisher[N], network: Any, folder: Path) -> None:
         received = model.get_weights()
         same = same and len(received) == len(expected)
         if not same or not all(map(np.array_equal, received, expected)):
-            raise ValueError(
-                f"expected {folder.name} to hold the weights of the run, its classes and "
-                "preprocessing; it does not"
-            )
+            what = "the weights of the run, its classes and preprocessing"
+            raise ValueError(f"expected {folder.name} to hold {what}; it does not")
 
 
 def _front_matter(contents: Contents, task: str) -> str:

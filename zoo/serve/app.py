@@ -119,11 +119,9 @@ class Model:
         count = len(next(iter(request.inputs.values())))
         waiting = len(self._batches)
         if waiting + count > self.max_waiting:
-            raise rest.Refused(
-                f"expected at most {self.max_waiting} images at a time. "
-                f"Received: {count}, and {waiting} already wait",
-                503 if count <= self.max_waiting else 400,
-            )
+            expected = f"expected at most {self.max_waiting} images at a time"
+            status = 503 if count <= self.max_waiting else 400
+            raise rest.Refused(f"{expected}. Received: {count}, and {waiting} already wait", status)
         size = self._batches.size
         parts = [
             self._batches.submit(

@@ -12,7 +12,7 @@ from pydantic_settings import CliPositionalArg
 
 from zoo.backend import cores_if_fewer
 from zoo.cli.settings import Settings
-from zoo.errors import printable
+from zoo.errors import no_address, printable
 from zoo.export.base import FILES
 from zoo.export.formats import SAVED_MODEL
 from zoo.fields import BatchSize, LocalPath
@@ -102,8 +102,5 @@ def bound(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except (OSError, UnicodeError, TypeError) as error:  # TypeError: of names with a null
         listener.close()
-        raise ValueError(
-            f"expected --host and --port of a free address here "
-            f"({getattr(error, 'strerror', None) or error}). Received: {host}:{port}"
-        ) from None
+        raise no_address(host, port, error) from None
     return listener

@@ -98,10 +98,8 @@ def read_request(body: Body, signatures: Signatures, max_images: int) -> Request
         raise Refused(f"expected outputs of at most {MAX_VALUES} numbers. Received: {numbers}")
     files = [one for array in inputs.values() if array.dtype == object for one in array]
     if (pixels := sum(map(announced_pixels, files))) > MAX_MEGAPIXELS * 10**6:
-        raise Refused(
-            f"expected image files of at most {MAX_MEGAPIXELS} megapixels in a request. "
-            f"Received: {pixels / 1e6:.0f}"
-        )
+        expected = f"expected image files of at most {MAX_MEGAPIXELS} megapixels in a request"
+        raise Refused(f"{expected}. Received: {pixels / 1e6:.0f}")
     return Request(signature, inputs, by_row)
 
 
@@ -123,10 +121,8 @@ def is_large(body: Body, signatures: Signatures, max_images: int) -> bool:
         many = (commas - FEW) > max_images * (values + len(sizes)) and not any_size
         if not many and (brackets - FEW) * values <= commas * lists:
             return True
-    raise Refused(
-        f"expected at most {max_images} images of a signature. "
-        f"Received: {commas} commas and {brackets} brackets"
-    )
+    received = f"{commas} commas and {brackets} brackets"
+    raise Refused(f"expected at most {max_images} images of a signature. Received: {received}")
 
 
 def _no_json(body: bytes, error: orjson.JSONDecodeError) -> str:

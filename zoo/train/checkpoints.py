@@ -89,11 +89,10 @@ class Checkpoints:
                 # Not `save_file`, whose files are for their owner alone, whatever the umask allows.
                 beside.write_bytes(save(arrays, metadata))
         except (OSError, tf.errors.OpError) as error:
-            raise ValueError(
-                f"cannot write the checkpoint {self._file(progress.step)} "
-                f"({getattr(error, 'strerror', None) or error}); with more room, the same command "
-                "resumes from the one before, if there is one"
-            ) from error
+            place = f"the checkpoint {self._file(progress.step)}"
+            why = getattr(error, "strerror", None) or error
+            way = "with more room, the same command resumes from the one before, if there is one"
+            raise ValueError(f"cannot write {place} ({why}); {way}") from error
         best = progress.best_step
         for old in self._files()[KEEP:]:
             if best is None or old != self._file(best):
@@ -129,11 +128,10 @@ class Checkpoints:
         differing = sorted({name for name, _ in expected.items() ^ received.items()})
         if differing:
             first = self._variables.get(differing[0])
-            raise ValueError(
-                f"the checkpoint {path} is of another model, optimizer or version of lambda_keras: "
-                f"{len(differing)} variables differ, such as "
-                f"{differing[0] if first is None else first.path!r}"
-            )
+            name = differing[0] if first is None else first.path
+            why = f"{len(differing)} variables differ, such as {name!r}"
+            other = "another model, optimizer or version of lambda_keras"
+            raise ValueError(f"the checkpoint {path} is of {other}: {why}")
         for name, variable in self._variables.items():
             variable.assign(arrays[name])
         return progress
@@ -160,10 +158,9 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], Progress]:
     except (OSError, SafetensorError, KeyError) as error:
         raise DamagedError(str(error)) from error
     if (version := metadata.get("version")) != lambda_keras.__version__:
-        raise ValueError(
-            f"the checkpoint {path} is of lambda_keras {version or 0.1}, whose networks may "
-            f"compute otherwise: resume with that version. This is {lambda_keras.__version__}"
-        )
+        other = f"lambda_keras {version or 0.1}, whose networks may compute otherwise"
+        way = f"resume with that version. This is {lambda_keras.__version__}"
+        raise ValueError(f"the checkpoint {path} is of {other}: {way}")
     try:
         return arrays, TypeAdapter(Progress).validate_json(metadata["progress"])
     except ValidationError as error:
