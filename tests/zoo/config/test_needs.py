@@ -1,5 +1,7 @@
 """Settings that have an effect with others only: each is refused alone, and accepted with them."""
 
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
@@ -72,8 +74,8 @@ CASES = [
 ]
 
 
-def kind(section):
-    config = TrainConfig
+def kind(section: str) -> Any:
+    config: Any = TrainConfig
     for name in section.split("."):
         config = config.model_fields[name].annotation
     return config
