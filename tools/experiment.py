@@ -384,7 +384,7 @@ def evaluate(model: Any, tests: Mapping[str, np.ndarray], labels: np.ndarray) ->
     from scipy.special import log_softmax
     from sklearn.metrics import f1_score, roc_auc_score
 
-    from zoo.evaluate.calibration import Scores, negative_log_likelihood
+    from zoo.evaluate.scores import Scores, negative_log_likelihood
 
     size = max(1, PREDICTED_NUMBERS // tests["accuracy"][0].size)
     logs = {

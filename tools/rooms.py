@@ -45,6 +45,12 @@ def _command(name: str, *paths: str, tables: Sequence[Table] = (COMMANDS,)) -> R
     return Room((*own, *paths), {table: [name] for table in tables}, rf"zoo\.{name}\b")
 
 
+def _extension(name: str, *paths: str, words: str) -> Room:
+    """Returns the room of an extension of `zoo.evaluate`."""
+    folders = (f"zoo/evaluate/{name}", f"tests/zoo/evaluate/{name}")
+    return Room((*folders, *paths), {TASKS: [name]}, words)
+
+
 def _of_detectors(verb: str) -> tuple[str, str]:
     return f"zoo/detection/{verb}.*", f"tests/zoo/detection/test_{verb}.py"
 
@@ -93,6 +99,10 @@ ROOMS = {
     "pseudo_label": _command(
         "pseudo_label", "tools/measure_pseudo_labels.py", "docs/pseudo_labels.md"
     ),
+    "calibration": _extension(
+        "calibration", "t*/**/*noisy_student.py", "docs/calibration.md", words="calibrate"
+    ),
+    "corruptions": _extension("corruptions", words="orruption"),
 }
 
 

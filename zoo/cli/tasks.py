@@ -32,6 +32,7 @@ class Task(NamedTuple):
 
     commands: Mapping[str, Place]
     parts: Mapping[str, str]  # MODULE or MODULE:NAME
+    extensions: Mapping[str, str] = {}  # of its `evaluate`, each a room; MODULE:NAME
     marks: Mapping[str, Set[str]] = {}  # settings of files that do not state their task
 
 
@@ -55,6 +56,10 @@ TASKS = {
             "measure": "zoo.evaluate.classification:measure",
             "demo": "zoo.demo.classification:load",
             "publish": "zoo.publish.classification:ClassifierPublisher",
+        },
+        extensions={
+            "calibration": "zoo.evaluate.calibration.extension:CalibrationExtension",
+            "corruptions": "zoo.evaluate.corruptions.extension:CorruptionsExtension",
         },
     ),
     "detection": Task(

@@ -11,8 +11,8 @@ import numpy as np
 from zoo.data.errors import naming_errors
 from zoo.data.load import EvalImages
 from zoo.errors import needs_extra, printable, refusal
-from zoo.evaluate import calibration as fits
 from zoo.evaluate.classes import Classes, match_classes
+from zoo.evaluate.scores import Scores
 from zoo.inference.classifier import Classifier
 from zoo.inference.predictions import check_outputs
 
@@ -49,7 +49,7 @@ class Evaluation:
     loss: float  # mean cross-entropy in nats, without label smoothing
     images_per_second: float | None  # after the first batch, which compiles; None if it is the only
     mistakes: Sequence[Mistake] = ()  # most confident errors, at most `MOST_ERRORS`
-    calibration: fits.Calibration | None = None
+    log_probabilities: np.ndarray | None = None  # of all images, if they were kept
 
     @property
     def images(self) -> int:
@@ -85,9 +85,9 @@ class Evaluation:
         return float(np.nan_to_num(f1[images > 0]).mean())
 
     @cached_property
-    def scores(self) -> fits.Scores:
+    def scores(self) -> Scores:
         """Confidence of the predictions: their reliability, and thresholds."""
-        return fits.Scores(self.confidence, self.labels == self.predicted, self.loss)
+        return Scores(self.confidence, self.labels == self.predicted, self.loss)
 
     @property
     def calibration_error(self) -> float:
@@ -106,12 +106,12 @@ def evaluate(
     test: EvalImages,
     batch_size: int,
     classes: Classes | None = None,
-    calibrate: bool = False,
+    keep_outputs: bool = False,
 ) -> Evaluation:
     """Runs a model on every test image; unreadable and unlabeled ones are errors, or do not count.
 
     Outputs of other classes than `classes` are left out before the softmax; None: all count. With
-    `calibrate`, a temperature is fitted to half of the images.
+    `keep_outputs`, the result has the log probabilities of all images.
     """
     classes = classes or match_classes(classifier, classifier.class_names)
     columns, logs, clock = [], [], []
@@ -131,7 +131,7 @@ def evaluate(
             loss = -np.log(np.maximum(total, np.finfo(float).eps))
             rank = (probabilities > of_truth.max(-1, keepdims=True)).sum(-1)
             columns.append((truth, guess, probabilities.max(-1), loss, rank < TOP))
-            if calibrate:
+            if keep_outputs:
                 logs.append(np.log(probabilities).astype("float32"))
             for place in np.flatnonzero(guess != truth):
                 image = images[place].copy()  # a view would keep the batch
@@ -151,7 +151,7 @@ def evaluate(
         float(losses.mean()),
         later / (clock[-1] - clock[0]) if len(clock) > 1 else None,
         mistakes,
-        fits.calibrate(np.concatenate(logs), labels) if calibrate else None,
+        np.concatenate(logs) if keep_outputs else None,
     )
 
 

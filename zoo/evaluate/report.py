@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,14 @@ from lambda_keras.applications.preprocessing import imagenet_classes
 from lambda_keras.models.specs import IMAGENET_MEAN, IMAGENET_STD
 from zoo import files
 from zoo.errors import needs_extra, printable
-from zoo.evaluate.calibration import Scores
+from zoo.evaluate.extension import Addition
 from zoo.evaluate.metrics import Evaluation
+from zoo.evaluate.scores import Scores
 from zoo.files import remove
 from zoo.plots.classification import (
     confusions,
     plot_confusion,
     plot_predictions,
-    plot_reliability,
     plot_selection,
 )
 from zoo.run_folder import finite
@@ -32,8 +33,7 @@ with needs_extra("train"):
     from rich.text import Text
 
 RESULTS = "evaluation.json"
-CONFUSIONS, MISTAKES, RELIABILITY = "confusion.png", "mistakes.png", "reliability.png"
-SELECTION, CALIBRATION = "thresholds.png", "calibration.png"
+CONFUSIONS, MISTAKES, SELECTION = "confusion.png", "mistakes.png", "thresholds.png"
 WORST = 20  # rows of the printed table of classes
 # Names of metrics in the printed table, and their formats.
 FIGURES = {
@@ -90,91 +90,80 @@ def write_json(folder: Path, settings: Mapping[str, Any], results: Mapping[str, 
 @contextmanager
 def writing(folder: Path, old: Sequence[str] = ()) -> Iterator[Path]:
     """Yields a temporary folder, whose files replace those in `folder`, and `old` ones there."""
-    with files.atomic_files(folder) as beside:
-        yield beside
+    with files.atomic_files(folder) as temporary:
+        yield temporary
         for name in old:
             remove(folder / name)
     print(f"wrote {printable(folder / RESULTS)} and figures")
 
 
-def print_tables(result: Evaluation, title: str) -> None:
-    """Prints metrics over all images, and of every class, or of the worst ones."""
-    figures = Table("", Column("", justify="right"), show_header=False)
-    for key, (name, style) in FIGURES.items():
-        if getattr(result, key) is not None:
-            figures.add_row(name, format(getattr(result, key), style))
-    rows, head = result.rows(readable(result.names)), "Classes"
-    if len(rows) > WORST:
-        head = f"The {WORST} of {len(rows)} classes with the lowest F1"
-        rows = worst_first(rows, "f1")[:WORST]
-    heads = ("class", "precision", "recall", "F1", "images")
-    by_class = table(heads, (tuple(row.values()) for row in rows), ".4f")
-    show(title, figures, *_thresholds(result.scores, ""), head, by_class)
-    if (found := result.calibration) is not None:
-        head = (
-            f"Temperature {found.temperature:.4f}, fitted to a half of {found.images_fitted:,} "
-            f"images with {found.errors_fitted:,} errors"
-        ) + ": none can be fitted without errors" * (not found.errors_fitted)
-        both = (found.before, found.after)
-        rows = [
-            ("cross-entropy loss", *(one.loss for one in both)),
-            ("calibration error", *(one.calibration_error for one in both)),
+@dataclass(frozen=True)
+class ClassifierReport:
+    """Metrics of a classifier, overall and by class, with those that extensions add."""
+
+    result: Evaluation
+    additions: Mapping[str, Addition]
+
+    def print_tables(self, title: str) -> None:
+        """Prints metrics over all images, and of every class, or of the worst ones."""
+        result = self.result
+        overall = Table("", Column("", justify="right"), show_header=False)
+        for key, (name, style) in FIGURES.items():
+            if getattr(result, key) is not None:
+                overall.add_row(name, format(getattr(result, key), style))
+        rows, head = result.rows(readable(result.names)), "Classes"
+        if len(rows) > WORST:
+            head = f"The {WORST} of {len(rows)} classes with the lowest F1"
+            rows = worst_first(rows, "f1")[:WORST]
+        heads = ("class", "precision", "recall", "F1", "images")
+        by_class = table(heads, (tuple(row.values()) for row in rows), ".4f")
+        show(title, overall, *threshold_table(result.scores), head, by_class)
+        for addition in self.additions.values():
+            addition.print_tables()
+
+    def write(self, title: str, settings: Mapping[str, Any], folder: Path) -> None:
+        """Writes all metrics as JSON, and figures of confusions, errors and thresholds."""
+        added = (name for addition in self.additions.values() for name in addition.figures)
+        with writing(folder, old=(MISTAKES, *added)) as temporary:
+            self._draw(title, temporary)
+            write_json(temporary, settings, self._as_json())
+
+    def _draw(self, title: str, folder: Path) -> None:
+        result, words = self.result, readable(self.result.names)
+        accuracy = f"{title}: top-1 accuracy {result.top1:.4f} ({result.images:,} images)"
+        plot_confusion(result.confusion, words, accuracy, folder / CONFUSIONS)
+        curves = {"": result.scores.selection}
+        plot_selection(curves, f"{title}: images that a threshold keeps", folder / SELECTION)
+        if result.mistakes:
+            images, labels, probabilities = map(np.stack, zip(*result.mistakes, strict=True))
+            wrong = np.count_nonzero(result.labels != result.predicted)
+            heading = f"{title}: the most confident of {wrong} errors"
+            images = _pixels(images)
+            plot_predictions(images, labels, probabilities, words, heading, folder / MISTAKES)
+        for addition in self.additions.values():
+            addition.draw(title, folder)
+
+    def _as_json(self) -> dict[str, Any]:
+        result = self.result
+        pairs = [
+            {"true": result.names[true], "predicted": result.names[predicted], "images": count}
+            for true, predicted, count in confusions(result.confusion)
         ]
-        half = table(("on the other half", "before", "after"), rows, ".4f")
-        of = " with this temperature, on the other half"
-        show(head, half, *_thresholds(found.after, of))
+        return {
+            "backend": keras.config.backend(),
+            **{key: getattr(result, key) for key in FIGURES},
+            "thresholds": result.scores.thresholds(),
+            **{name: addition.as_json() for name, addition in self.additions.items()},
+            "classes": result.rows(result.names),
+            "confusions": pairs,
+        }
 
 
-def _thresholds(scores: Scores, of: str) -> tuple[str, Table]:
+def threshold_table(scores: Scores, of: str = "") -> tuple[str, Table]:
+    """Creates the table of thresholds of the score, with its heading."""
     heads = ("precision", "threshold", "images kept", "their precision")
     rows = ((f"{row.pop('target'):.0%}", *row.values()) for row in scores.thresholds())
     return f"Thresholds of the score{of}", table(heads, rows, ".4f")
-
-
-def write(result: Evaluation, title: str, settings: dict[str, Any], folder: Path) -> None:
-    """Writes all metrics as JSON, and figures of confusions, errors and reliability."""
-    with writing(folder, old=(MISTAKES, CALIBRATION)) as beside:
-        _write(result, title, settings, beside)
-
-
-def _write(result: Evaluation, title: str, settings: dict[str, Any], folder: Path) -> None:
-    words, error = readable(result.names), result.calibration_error
-    accuracy = f"{title}: top-1 accuracy {result.top1:.4f} ({result.images:,} images)"
-    plot_confusion(result.confusion, words, accuracy, folder / CONFUSIONS)
-    reliability = f"{title}: calibration error {error:.4f}"
-    plot_reliability(result.scores.reliability, reliability, folder / RELIABILITY)
-    curves = {"": result.scores.selection}
-    if (found := result.calibration) is not None:
-        before, after = found.before, found.after
-        curves = {"before": before.selection, "after calibration": after.selection}
-        errors = f"{before.calibration_error:.4f}, {after.calibration_error:.4f}"
-        plot_reliability(
-            after.reliability,
-            f"{title}: calibration error {errors} with temperature {found.temperature:.3f}",
-            folder / CALIBRATION,
-            before.reliability,
-        )
-    plot_selection(curves, f"{title}: images that a threshold keeps", folder / SELECTION)
-    if result.mistakes:
-        images, labels, probabilities = map(np.stack, zip(*result.mistakes, strict=True))
-        wrong = np.count_nonzero(result.labels != result.predicted)
-        heading = f"{title}: the most confident of {wrong} errors"
-        images = _pixels(images)
-        plot_predictions(images, labels, probabilities, words, heading, folder / MISTAKES)
-    pairs = [
-        {"true": result.names[true], "predicted": result.names[predicted], "images": count}
-        for true, predicted, count in confusions(result.confusion)
-    ]
-    figures = {key: getattr(result, key) for key in FIGURES}
-    results = {
-        "backend": keras.config.backend(),
-        **figures,
-        "thresholds": result.scores.thresholds(),
-        "calibration": found and found.as_json(),
-        "classes": result.rows(result.names),
-        "confusions": pairs,
-    }
-    write_json(folder, settings, results)
 
 
 def _pixels(images: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Variants of ImageNet in TensorFlow Datasets: their splits, and the classes that count."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ SPLITS = {
 }
 REAL = "imagenet2012_real"
 CORRUPTED = "imagenet2012_corrupted"
-SEVERITIES = range(1, 6)
 
 
 def dataset_of(name: str | None) -> str:
@@ -36,9 +35,9 @@ def class_subset(name: str | None) -> Sequence[str] | None:
     return None if classes is None else classes.split()
 
 
-def corruptions() -> Mapping[str, float]:
-    """Returns AlexNet's mean errors, from 0 to 1, on the 15 corruptions, in the paper's order."""
-    return _facts()[CORRUPTED]["alexnet_errors"]
+def has_all_corruptions(name: str | None) -> bool:
+    """Returns whether a name means all corruptions and severities, not one of them."""
+    return dataset_of(name) == CORRUPTED and "/" not in (name or "")
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Figures of a classifier: training curves, predictions, confusions, reliability, thresholds."""
+"""Figures of a classifier: training curves, predictions, confusions, thresholds."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -196,36 +196,6 @@ def _draw_pairs(
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-Bins = tuple[np.ndarray, np.ndarray, np.ndarray]  # images, mean confidence, accuracy
-
-
-@styled
-def plot_reliability(bins: Bins, title: str, path: Path, before: Bins | None = None) -> None:
-    """Draws accuracy and number of images in bins of confidence, from 0 to 1, into a PNG file.
-
-    `before` has the bins before calibration, drawn as a second line.
-    """
-    count, confidence, accuracy = bins
-    edges, some = np.linspace(0, 1, len(count) + 1), count > 0
-    figure = new_figure(6, 6.5, title)
-    upper, lower = figure.subplots(2, sharex=True, height_ratios=(3, 1))
-    upper.plot([0, 1], [0, 1], color=TRAIN, lw=1, ls="--", label="perfect calibration")
-    upper.bar(edges[:-1][some], accuracy[some], edges[1], align="edge", color=TEST, alpha=0.35)
-    if before is not None:
-        there = before[0] > 0
-        upper.plot(before[1][there], before[2][there], "o-", color=WRONG, label="before")
-        lower.stairs(before[0], edges, color=WRONG)
-    label = "accuracy" if before is None else "accuracy, calibrated"
-    upper.plot(confidence[some], accuracy[some], "o-", color=TEST, label=label)
-    upper.set(xlim=(0, 1), ylim=(0, 1.02), ylabel="Accuracy")
-    upper.legend(frameon=before is not None, loc="upper left" if before is None else "best")
-    lower.bar(edges[:-1], count, edges[1], align="edge", color=TRAIN)
-    lower.set(ylabel="Images", xlabel="Confidence: probability of the predicted class")
-    for axis in (upper, lower):
-        axis.grid(axis="y")
-    save_figure(figure, path)
-
-
 @styled
 def plot_selection(
     curves: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]], title: str, path: Path
@@ -252,29 +222,4 @@ def plot_selection(
         by_kept.legend()
     for axis in (by_threshold, by_kept):
         axis.grid()
-    save_figure(figure, path)
-
-
-@styled
-def plot_corruptions(
-    names: Sequence[str], errors: np.ndarray, alexnet: Sequence[float], title: str, path: Path
-) -> None:
-    """Draws top-1 errors by corruption and severity next to AlexNet's means, into a PNG file.
-
-    Errors are from 0 to 1, of shape `(corruptions, severities)`, the lowest severity first.
-    """
-    figure = new_figure(8, 0.34 * len(names) + 1.6, title)
-    axis, rows = figure.subplots(), np.arange(len(names))
-    axis.barh(rows, 100 * errors.mean(1), color=TEST, alpha=0.35, height=0.6, label="mean")
-    last = errors.shape[1] - 1
-    for severity, column in enumerate(errors.T):
-        label = f"severities 1 to {last + 1}" if severity == last else None
-        axis.scatter(100 * column, rows, 8 + 10 * severity, TEST, label=label, zorder=3)
-    means = 100 * np.asarray(alexnet)
-    axis.scatter(means, rows, 60, WRONG, marker="|", label="AlexNet, mean", zorder=4)
-    axis.set_yticks(rows, names)
-    axis.invert_yaxis()
-    axis.set(xlabel="Top-1 error (%)", xlim=(0, 101))
-    axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
-    axis.grid(axis="x")
     save_figure(figure, path)

@@ -13,7 +13,7 @@ from zoo.config import TrainConfig
 @pytest.fixture(autouse=True)
 def drawing(monkeypatch):
     """A task of its own."""
-    row = Task({}, {"source": "zoo.files:location"}, {"training": {"strokes"}})
+    row = Task({}, {"source": "zoo.files:location"}, marks={"training": {"strokes"}})
     monkeypatch.setitem(tasks.TASKS, "drawing", row)
 
 

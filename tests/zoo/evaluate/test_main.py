@@ -71,7 +71,6 @@ def test_a_run_on_its_own_test_images(tmp_path, capsys, averaged):
     assert written["images"] == sum(entry["images"] for entry in written["classes"]) == 360
     assert written["settings"]["data"]["batch_size"] == 50
     assert [entry["name"] for entry in written["classes"]] == list(DIGITS)
-    assert written["calibration"] is None
     printed = capsys.readouterr().out
     for text in (f"{written['top5']:.4f}", f"{written['loss']:.4f}", "360", "images/s"):
         assert text in printed
@@ -156,9 +155,6 @@ def test_images_of_the_training_are_refused_wherever_they_are(photos, tmp_path, 
         count("copy")
 
 
-TFDS = "--run RUN --data.source tfds --data.name"
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -171,15 +167,6 @@ TFDS = "--run RUN --data.source tfds --data.name"
             "classes that lambda_resnet14 knows, or of some of them. Received: 2 classes (blue, r",
         ),
         ("--run OTHER", "expected the classes of lambda_resnet14, of which number 3 is 'III'. Rec"),
-        (
-            f"{TFDS} imagenet2012_real --calibrate true",
-            "such as imagenet2012. Received: data",
-        ),
-        (
-            f"{TFDS} imagenet2012_corrupted --calibrate true",
-            "calibrate: expected one set of",
-        ),
-        ("--run RUN --calibrate 1.5", "calibrate: "),
         ("--run HEADLESS", "expected 768 class_names, one for each output of the model"),
         ("--run BROKEN", "run: expected an intact model. Received: BROKEN/model.keras ("),
         ("--run FLIPPED", "run: expected an intact model. Received: FLIPPED/model.keras ("),

@@ -16,9 +16,9 @@ from lambda_keras.applications.preprocessing import imagenet_classes
 from zoo.data.load import EvalImages
 from zoo.data.sources.base import IndexedSource
 from zoo.evaluate import metrics, report
-from zoo.evaluate.calibration import calibrate
 from zoo.evaluate.classes import match_classes
 from zoo.evaluate.metrics import Evaluation, Mistake, evaluate
+from zoo.evaluate.report import ClassifierReport
 from zoo.inference.classifier import Classifier
 
 
@@ -145,11 +145,9 @@ def test_outputs_that_are_no_probabilities(activation, bias, message):
         evaluate(classifier(6, activation, bias), as_test_images(*colors(4, 6)), 2)
 
 
-def test_the_most_confident_errors_are_kept_and_the_temperature_is_fitted(monkeypatch):
-    fitted = []
-    monkeypatch.setattr(metrics.fits, "calibrate", lambda *call: fitted.append(call))
+def test_the_most_confident_errors_and_all_outputs_are_kept():
     asked, (images, labels) = classifier(6), colors(90, 6)
-    result = evaluate(asked, as_test_images(images, labels), 16, calibrate=True)
+    result = evaluate(asked, as_test_images(images, labels), 16, keep_outputs=True)
     predictions = asked.infer(preprocess_input(images)).astype("float64")
     wrong = predictions.argmax(-1) != labels
     expected = np.sort(predictions[wrong].max(-1))[::-1][:32]
@@ -161,9 +159,10 @@ def test_the_most_confident_errors_are_kept_and_the_temperature_is_fitted(monkey
         assert one.label == labels[place]
     np.testing.assert_allclose(np.sort(result.confidence), np.sort(predictions.max(-1)), rtol=1e-5)
     np.testing.assert_array_equal(result.scores.right, result.labels == result.predicted)
-    ((logs, truth),) = fitted
-    np.testing.assert_array_equal(truth, result.labels)
-    np.testing.assert_allclose(np.exp(logs).max(-1), result.confidence, rtol=1e-5)
+    kept = np.exp(result.log_probabilities)
+    np.testing.assert_allclose(np.sort(kept, 0), np.sort(predictions, 0), rtol=1e-5)
+    np.testing.assert_allclose(kept.max(-1), result.confidence, rtol=1e-5)
+    np.testing.assert_array_equal(kept.argmax(-1), result.predicted)
 
 
 def test_names_of_imagenet_become_words_that_differ():
@@ -185,7 +184,7 @@ def of_many(names: list[str]) -> Evaluation:
 @pytest.mark.parametrize(("classes", "rows"), [(3, 3), (20, 20), (50, 20)])
 def test_printed_tables(capsys, classes, rows):
     result = of_many([f"[bold]{i}" for i in range(classes)])  # no markup
-    report.print_tables(result, "a model on images")
+    ClassifierReport(result, {}).print_tables("a model on images")
     printed = capsys.readouterr().out
     for text in ("a model on images", f"{result.top1:.4f}", "0.9000", "0.5000", "1,234"):
         assert text in printed
@@ -202,14 +201,12 @@ def test_printed_tables(capsys, classes, rows):
         assert f1 == [figure.replace("nan", "-") for figure in expected]
 
 
-def test_files(tmp_path, capsys):
+def test_files(tmp_path):
     mistake = Mistake(np.zeros((4, 4, 3), "float32"), 1, np.array([0.1, 0.2, 0.7, 0]))
     result = replace(of_many([f"größe {i}" for i in range(4)]), mistakes=[mistake])
     assert result.macro_f1 == pytest.approx(np.mean([1, 4 / 5, 2 / 5]))
-    logs = np.log(np.random.default_rng(0).dirichlet(np.ones(4), 40))
-    calibrated = replace(result, calibration=calibrate(logs, np.arange(40) % 4))
-    report.write(calibrated, "title", {"run": "runs/some"}, tmp_path)
-    names = ("calibration", "confusion", "mistakes", "reliability", "thresholds")
+    ClassifierReport(result, {}).write("title", {"run": "runs/some"}, tmp_path)
+    names = ("confusion", "mistakes", "thresholds")
     assert {path.name for path in tmp_path.iterdir()} == {
         "evaluation.json",
         *(f"{name}.png" for name in names),
@@ -233,11 +230,8 @@ def test_files(tmp_path, capsys):
     assert written["macro_f1"] == pytest.approx(result.macro_f1)
     assert written["calibration_error"] == pytest.approx(result.calibration_error)
     assert written["thresholds"] == result.scores.thresholds()
-    assert written["calibration"] == calibrated.calibration.as_json()
-    report.print_tables(calibrated, "title")
-    assert "on the other half" in capsys.readouterr().out
-    report.write(replace(result, mistakes=()), "title", {}, tmp_path)
-    assert not {"mistakes.png", "calibration.png"} & {path.name for path in tmp_path.iterdir()}
+    ClassifierReport(replace(result, mistakes=()), {}).write("title", {}, tmp_path)
+    assert not (tmp_path / "mistakes.png").exists()
 
 
 def test_pixels_of_mistakes_are_those_of_the_image():

@@ -138,22 +138,6 @@ def test_confusion_of_many_classes_has_the_most_frequent_mistakes(tmp_path, figu
     assert max(pixels.shape) < 2200
 
 
-def test_reliability_before_and_after_calibration(tmp_path, figures):
-    bins = np.array([0, 4]), np.array([0, 0.8]), np.array([0, 0.75])
-    for before in (None, bins):
-        classification.plot_reliability(bins, "title", tmp_path / "a.png", before)
-    lines = [[line.get_label() for line in figure.axes[0].lines] for figure in figures]
-    assert lines[0] == ["perfect calibration", "accuracy"]
-    assert lines[1] == ["perfect calibration", "before", "accuracy, calibrated"]
-    for figure in figures:
-        upper, lower = figure.axes
-        np.testing.assert_allclose(upper.lines[-1].get_xydata(), [[0.8, 0.75]])
-        (bar,) = upper.patches
-        assert (bar.get_x(), bar.get_width(), bar.get_height()) == (0.5, 0.5, 0.75)
-        assert [bar.get_height() for bar in lower.containers[0]] == [0, 4]
-    np.testing.assert_allclose(figures[1].axes[0].lines[1].get_xydata(), [[0.8, 0.75]])
-
-
 @pytest.mark.parametrize("names", [[""], ["before", "after calibration"]])
 def test_selection_has_lines_for_precision_and_for_images_kept(tmp_path, figures, names):
     curve = np.array([0.9, 0.5]), np.array([0.25, 1]), np.array([1, 0.5])
@@ -163,16 +147,3 @@ def test_selection_has_lines_for_precision_and_for_images_kept(tmp_path, figures
     np.testing.assert_allclose(left.lines[0].get_xydata(), [[0.9, 100], [0.5, 50]])
     np.testing.assert_allclose(left.lines[1].get_xydata(), [[0.9, 25], [0.5, 100]])
     np.testing.assert_allclose(right.lines[0].get_xydata(), [[25, 100], [100, 50]])
-
-
-def test_corruptions_have_a_row_each(tmp_path, figures):
-    errors = np.linspace(0.1, 0.9, 15).reshape(3, 5)
-    names, path = ["fog", "snow", "frost"], tmp_path / "corruptions.png"
-    classification.plot_corruptions(names, errors, [0.5, 0.6, 0.7], "title", path)
-    (axis,) = figures[0].axes
-    np.testing.assert_allclose([bar.get_width() for bar in axis.patches], 100 * errors.mean(1))
-    *severities, alexnet = axis.collections
-    points = [100 * errors[:, 4], [0, 1, 2]]
-    np.testing.assert_allclose(severities[4].get_offsets().T, points)
-    np.testing.assert_allclose(alexnet.get_offsets().T, [[50, 60, 70], [0, 1, 2]])
-    assert [text.get_text() for text in axis.get_yticklabels()] == names

@@ -1,11 +1,10 @@
-"""Calibration and thresholds as computed by hand."""
+"""Temperature scaling as computed by hand."""
 
 import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from zoo.evaluate import calibration
-from zoo.evaluate.calibration import Scores, calibrate, fit_temperature, scaled
+from zoo.evaluate.calibration.fit import SEED, calibrate, fit_temperature, scaled
 
 
 def overconfident(count: int, factor: float) -> tuple[np.ndarray, np.ndarray]:
@@ -36,7 +35,7 @@ def test_two_classes_and_errors_of_a_third_by_hand():
 
 def test_calibration_is_measured_on_the_other_half():
     logs, labels = overconfident(4001, 3)
-    order = np.random.default_rng(calibration.SEED).permutation(4001)
+    order = np.random.default_rng(SEED).permutation(4001)
     found = calibrate(logs, labels)
     assert (found.images_fitted, found.images_measured) == (2000, 2001)
     assert found.errors_fitted == (logs.argmax(-1) != labels)[order[:2000]].sum()
@@ -62,33 +61,3 @@ def test_without_errors_there_is_no_temperature_to_fit():
     assert found.before.loss == found.after.loss == pytest.approx(np.log(1 + np.exp(-2)))
     with pytest.raises(ValueError, match=r"^calibrate: expected two images or more. Received: 1$"):
         calibrate(logs[:1], np.zeros(1, int))
-
-
-def test_calibration_error_is_the_distance_of_confidence_and_accuracy():
-    """In fifteenths: 0.30 to 0.33 and 0.87 to 0.93 and, the last of all, 1."""
-    confidence = np.array([0.31, 0.33, 0.32, 0.9, 0.88, 1.0])
-    scores = Scores(confidence, np.array([True, False, False, True, True, True]), 0)
-    count, mean, accuracy = scores.reliability
-    assert count.tolist() == [0] * 4 + [3] + [0] * 8 + [2, 1]
-    np.testing.assert_allclose(mean[[0, 4, 13, 14]], [0, 0.32, 0.89, 1])
-    np.testing.assert_allclose(accuracy[[0, 4, 13, 14]], [0, 1 / 3, 1, 1])
-    expected = (3 * abs(0.32 - 1 / 3) + 2 * 0.11) / 6
-    assert scores.calibration_error == pytest.approx(expected)
-
-
-def test_thresholds_by_hand():
-    """Scores 0.9, 0.8 twice, 0.7 and 0.6; those of 0.8 are kept together, one of them wrong."""
-    confidence = np.array([0.8, 0.6, 0.9, 0.7, 0.8])
-    right = np.array([True, False, True, True, False])
-    scores = Scores(confidence, right, 0)
-    threshold, kept, precision = scores.selection
-    np.testing.assert_allclose(threshold, [0.9, 0.8, 0.7, 0.6])
-    np.testing.assert_allclose(kept, [0.2, 0.6, 0.8, 1])
-    np.testing.assert_allclose(precision, [1, 2 / 3, 3 / 4, 3 / 5])
-    assert scores.thresholds((0.75, 0.8, 0.5)) == [
-        {"target": 0.75, "threshold": 0.7, "kept": 0.8, "precision": 0.75},
-        {"target": 0.8, "threshold": 0.9, "kept": 0.2, "precision": 1},
-        {"target": 0.5, "threshold": 0.6, "kept": 1, "precision": 0.6},
-    ]
-    none = Scores(confidence, ~right, 0).thresholds((0.9,))
-    assert none == [{"target": 0.9, "threshold": None, "kept": 0, "precision": None}]

@@ -1,0 +1,35 @@
+"""Reliability diagrams."""
+
+import numpy as np
+import pytest
+
+from zoo.evaluate.calibration import plots
+
+
+@pytest.fixture
+def figures(monkeypatch) -> list:
+    """Figures that are drawn, and written too."""
+    drawn, save = [], plots.save_figure
+
+    def spy(figure, path):
+        drawn.append(figure)
+        save(figure, path)
+
+    monkeypatch.setattr(plots, "save_figure", spy)
+    return drawn
+
+
+def test_reliability_before_and_after_calibration(tmp_path, figures):
+    bins = np.array([0, 4]), np.array([0, 0.8]), np.array([0, 0.75])
+    for before in (None, bins):
+        plots.plot_reliability(bins, "title", tmp_path / "a.png", before)
+    lines = [[line.get_label() for line in figure.axes[0].lines] for figure in figures]
+    assert lines[0] == ["perfect calibration", "accuracy"]
+    assert lines[1] == ["perfect calibration", "before", "accuracy, calibrated"]
+    for figure in figures:
+        upper, lower = figure.axes
+        np.testing.assert_allclose(upper.lines[-1].get_xydata(), [[0.8, 0.75]])
+        (bar,) = upper.patches
+        assert (bar.get_x(), bar.get_width(), bar.get_height()) == (0.5, 0.5, 0.75)
+        assert [bar.get_height() for bar in lower.containers[0]] == [0, 4]
+    np.testing.assert_allclose(figures[1].axes[0].lines[1].get_xydata(), [[0.8, 0.75]])

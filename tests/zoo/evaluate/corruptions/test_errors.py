@@ -1,0 +1,97 @@
+"""Errors on corrupted images, on small data in the layout of TFDS."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from support.imagenet_variants import logits, random_colors, run, write_network, write_set
+
+from zoo.config import DataConfig
+from zoo.evaluate.corruptions import errors
+from zoo.evaluate.corruptions.errors import CorruptionErrors
+
+KINDS = dict(list(errors.ALEXNET.items())[:2])
+ERRORS = np.array([[0, 0.25], [0.5, 1]])
+
+
+def test_corruption_errors_are_relative_to_those_of_alexnet(tmp_path, capsys):
+    result = CorruptionErrors(KINDS, ERRORS, 16)
+    relative = ERRORS.mean(1) / [0.886428, 0.894468]
+    result.print_tables("title")
+    printed = capsys.readouterr().out
+    assert f"(mCE) {100 * relative.mean():.1f} % of AlexNet's; unnormalized 43.8 %" in printed
+    rows = [line.replace("│", " ").split() for line in printed.splitlines()]
+    expected = [*(100 * ERRORS[1]), 75.0, 89.4468, 100 * relative[1]]
+    assert ["shot", "noise", *(f"{value:.1f}" for value in expected)] in rows
+    result.write("title", {}, tmp_path)
+    written = json.loads((tmp_path / "evaluation.json").read_text("utf-8"))
+    assert written["mean_error"] == pytest.approx(0.4375)
+    assert written["mean_corruption_error"] == pytest.approx(relative.mean())
+    assert written["images"] == 16
+    for row, severities, figure in zip(written["corruptions"], ERRORS, relative, strict=True):
+        assert row["errors"] == severities.tolist()
+        assert (row["error"], row["corruption_error"]) == pytest.approx((severities.mean(), figure))
+    assert (tmp_path / "corruptions.png").stat().st_size > 10_000
+
+
+def test_every_corruption_is_evaluated_at_every_severity(monkeypatch):
+    right, names, precisions = iter([1, 0.75, 0.5, 0]), [], []
+
+    def images(data, _=None):
+        names.append(data.name)
+        return SimpleNamespace(test=None, class_names=())
+
+    network = SimpleNamespace(preprocessing=None)
+    network.computing_in = lambda policy: precisions.append(policy) or network
+    source = SimpleNamespace(load_with_images=lambda data: (network, images(data)))
+    for name, replacement in {
+        "ALEXNET": KINDS,
+        "SEVERITIES": (1, 2),
+        "load_images": images,
+        "match_classes": lambda *_: None,
+        "evaluate": lambda *_: SimpleNamespace(top1=next(right), images=4),
+    }.items():
+        monkeypatch.setattr(errors, name, replacement)
+    _, result = errors.measure(source, DataConfig(), "auto")
+    assert precisions == ["auto"]
+    assert (result.errors.tolist(), result.images) == (ERRORS.tolist(), 16)
+    prefix = "imagenet2012_corrupted/"
+    assert names == [f"{prefix}{name}_{number}" for name in KINDS for number in (1, 2)]
+
+
+@pytest.mark.slow
+def test_corruptions(tmp_path, monkeypatch):
+    """Two corruptions at two severities, four images each; then a severity that is not there."""
+    network = write_network(tmp_path / "run")
+    monkeypatch.setattr(errors, "ALEXNET", KINDS)
+    monkeypatch.setattr(errors, "SEVERITIES", range(1, 3))
+    colors = random_colors(4)
+    best = logits(network[1], colors).argmax(-1)
+    for number, right in enumerate((4, 3, 2, 0)):
+        labels = np.where(np.arange(4) < right, best, (best + 1) % 1000)
+        examples = [
+            {"color": color, "label": int(label)}
+            for color, label in zip(colors, labels, strict=True)
+        ]
+        name = f"imagenet2012_corrupted/{list(KINDS)[number // 2]}_{number % 2 + 1}"
+        write_set(tmp_path, name, examples, side=224)
+    written = run(network[0], tmp_path, "imagenet2012_corrupted")
+    assert [row["errors"] for row in written["corruptions"]] == ERRORS.tolist()
+    assert written["images"] == 16
+    assert run(network[0], tmp_path, "imagenet2012_corrupted/shot_noise_1")["top1"] == 0.5
+
+    monkeypatch.setattr(errors, "SEVERITIES", range(1, 4))
+    monkeypatch.setattr(errors, "evaluate", lambda *_: pytest.fail("the work began"))
+    with pytest.raises(ValueError, match="corrupted/gaussian_noise_3 is not prepared in"):
+        run(network[0], tmp_path, "imagenet2012_corrupted")
+
+
+def test_the_corruptions_of_the_benchmark():
+    import tensorflow_datasets as tfds
+
+    known = {config.name for config in tfds.builder_cls("imagenet2012_corrupted").BUILDER_CONFIGS}
+    names = {f"{name}_{severity}" for name in errors.ALEXNET for severity in range(1, 6)}
+    assert names <= known
+    alexnet = list(errors.ALEXNET.values())
+    assert np.mean(alexnet) == pytest.approx(0.789, abs=5e-4)  # unnormalized error of AlexNet

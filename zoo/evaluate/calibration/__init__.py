@@ -1,0 +1,1 @@
+"""Calibration of classifiers: a fitted temperature, and diagrams of reliability."""

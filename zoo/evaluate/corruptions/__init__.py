@@ -1,0 +1,1 @@
+"""Errors on corrupted images: the 15 corruptions of ImageNet-C at five severities."""
