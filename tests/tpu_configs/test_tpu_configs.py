@@ -130,6 +130,8 @@ def test_head_and_file_name_agree_with_contents(file):
     parsed = parse(command.removeprefix("# Command: "))
     assert configurations()[str(parsed.config)].samefile(file)
     assert hardware.startswith("# Hardware: ")
+    cores = re.match(r"# Hardware: (\d+) TPU", hardware)
+    assert config.tpu_cores == (cores and int(cores[1]))
     assert expected.startswith("# Expected top-1: ")
     assert parsed.output_dir.parent == Path("runs")
     assert file.stem.startswith(config.model.name) or file == PHOTOS

@@ -202,6 +202,7 @@ def test_run_goes_on_on_a_tpu_of_another_name(folder):
 def test_settings_that_differ_are_named(folder):
     start(folder)
     assert run_folder.differing(config(folder)) == []
+    assert run_folder.differing(config(folder, tpu_cores=32)) == []  # says nothing of the run
     other = config(folder, training={"epochs": 9, "seed": 1})
     assert run_folder.differing(other) == ["training.epochs", "training.seed"]
 

@@ -385,6 +385,8 @@ class TrainConfig(RunConfig):
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
     distillation: DistillationConfig = DistillationConfig()
+    tpu_cores: Count | None = Field(default=None, exclude=True)
+    """TPU cores that the configuration is for: a run on a quarter of them or less warns."""
 
     def longer(self) -> str:
         warm = " --model.weights_model None" if self.model.weights_model else ""

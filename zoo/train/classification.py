@@ -1,6 +1,5 @@
 """A training run of a classifier, by Keras' `fit`."""
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,6 @@ from zoo.data.errors import naming_errors
 from zoo.data.load import balanced_weights, load_data
 from zoo.data.pseudo import WithPseudoLabels, with_pseudo_labels
 from zoo.errors import printable, some
-from zoo.fields import configurations
 from zoo.files import atomic_write, keras_file
 from zoo.inference.classifier import predict
 from zoo.plots.classification import plot_curves, plot_predictions
@@ -192,11 +190,10 @@ class ClassificationRun(Run):
                 "epochs, rates and images/s count labeled images"
             )
         yield from (f"warning: {one}" for one in data.warnings)
-        cores = _intended_cores(config.config)
-        if cores >= FAR_APART * self.devices.replicas:
+        if (config.tpu_cores or 0) >= FAR_APART * self.devices.replicas:
             yield (
-                f"warning: {config.config} is for {cores} TPU cores. Received: {self.devices}; the "
-                "first steps show how long it will take"
+                f"warning: {config.config or 'this configuration'} is for {config.tpu_cores} TPU "
+                f"cores. Received: {self.devices}; the first steps show how long it will take"
             )
         if config.model.weights is None:
             yield from self._random_weights()
@@ -402,13 +399,6 @@ class ClassificationRun(Run):
 def _write_file(path: Path, network: keras.Model) -> None:
     with atomic_write(path) as beside:
         beside.write_bytes(keras_file(network, path.name))
-
-
-def _intended_cores(config: Any) -> int:
-    """Returns the number of TPU cores in the header of a configuration of the zoo, or 0."""
-    path = configurations().get(str(config))
-    found = path and re.search(r"^# Hardware: (\d+) TPU", path.read_text("utf-8"), re.MULTILINE)
-    return int(found[1]) if found else 0
 
 
 def _evaluate(model: TrainingModel, test: Any, **arguments: Any) -> Metrics:

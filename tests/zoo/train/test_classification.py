@@ -166,8 +166,9 @@ def compiled(monkeypatch, **settings):
         ),
         ({}, "training images of a class: 139 (8) to 146 (1)"),
         ({}, "warning: something is odd"),
-        ({"config": "lambda_resnet50_i160_350ep"}, "is for 32 TPU cores. Received: CPU, 1 rep"),
-        ({"config": "lambda_resnet14_digits"}, None),
+        ({"tpu_cores": 4}, "warning: this configuration is for 4 TPU cores. Received: CPU, 1 rep"),
+        ({"tpu_cores": 4, "config": "some"}, "warning: some is for 4 TPU cores. Received: CPU"),
+        ({"tpu_cores": 3}, None),
         (
             {"optimizer": {"layer_decay": 0.75}},
             "layers then learn little or nothing: pass --optimizer.layer_decay None",
