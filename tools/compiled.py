@@ -21,7 +21,7 @@ from zoo.benchmark.settings import MixedDtype
 from zoo.benchmark.timing import reason
 from zoo.cli.run import run_command
 from zoo.export.runtimes import end_with_parent
-from zoo.fields import LARGEST, Count, checked_by, one_of
+from zoo.fields import LARGEST, Count, Entries, checked_by, one_of
 from zoo.measurements import TRAINING, columns, installed, print_table
 from zoo.precision import precision
 
@@ -103,7 +103,7 @@ class Config(LayerSettings):
 
     device: Annotated[str, one_of("device", DEVICES)]
     """Device to compile for."""
-    models: tuple[Annotated[str, checked_by(parse_trained)], ...] = ()
+    models: Entries[tuple[Annotated[str, checked_by(parse_trained)], ...]] = ()
     """Networks in place of the layer: [keras.]NAME[@SIZE[xBATCH]][:ARGUMENT=VALUE]..., or
     recipe.NAME@SIZExBATCH for a configuration of zoo.train, separated by commas, with the batch of
     one device. Minutes to hours each."""

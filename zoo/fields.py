@@ -1,13 +1,17 @@
 """Types of settings: paths, files to write, counts; their values and files in YAML."""
 
 import os
+import re
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator
+from pydantic_core import from_json
+from pydantic_settings import NoDecode
 
 from zoo.errors import check_known, errors_of, refusal, require
 from zoo.files import answering, check_output, local_copy, location, why_pointer
@@ -113,7 +117,42 @@ def typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-TypedValues = Annotated[dict[str, Any], AfterValidator(typed)]
+def _split(text: str) -> list[str]:
+    inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    return [entry.strip() for entry in _COMMA.split(inner)]
+
+
+def read_entries(text: Any) -> Any:
+    """Splits text of a command line at commas outside of brackets and quotation marks."""
+    if not isinstance(text, str):
+        return text
+    if text.startswith("["):
+        with suppress(ValueError):
+            return from_json(text, allow_inf_nan=False)
+    return _split(text)
+
+
+def read_values(text: Any) -> Any:
+    """Reads NAME=VALUE of a command line, or several with commas between them, or JSON."""
+    if not isinstance(text, str):
+        return text
+    if text.startswith("{"):
+        with suppress(ValueError):
+            return from_json(text, allow_inf_nan=False)
+    pairs = [entry.partition("=") for entry in _split(text) if entry]
+    if text.count('"') % 2 or not all(equals for _, equals, _ in pairs):
+        expected = "expected NAME=VALUE, or several with commas between them"
+        raise ValueError(f"{expected}. Received: {text!r}")
+    return {name.strip('"'): value.strip('"') for name, _, value in pairs}
+
+
+_COMMA = re.compile(r',(?![^[]*\])(?=(?:[^"]*"[^"]*")*[^"]*$)')
+T = TypeVar("T")
+# pydantic-settings would divide lists within entries, too.
+Entries = Annotated[T, NoDecode, BeforeValidator(read_entries)]
+TypedValues = Annotated[
+    dict[str, Any], NoDecode, BeforeValidator(read_values), AfterValidator(typed)
+]
 
 
 def configurations() -> dict[str, Path]:

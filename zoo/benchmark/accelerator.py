@@ -12,7 +12,7 @@ from zoo.benchmark import layer
 from zoo.benchmark import models as networks
 from zoo.benchmark.settings import BackendSettings, MixedDtype
 from zoo.benchmark.timing import Bench
-from zoo.fields import BatchSize, checked_by
+from zoo.fields import BatchSize, Entries, checked_by
 
 MODELS = ("lambda_resnet50@160", "resnet_rs50_no_se@160", "keras.EfficientNetB1@240")
 MODELS += ("lambda_resnet101@192", "resnet_rs101_no_se@192", "keras.EfficientNetB3@300")
@@ -40,7 +40,7 @@ class Config(layer.LayerSettings, BackendSettings):
     scopes: layer.Scopes = (23, 7)
     sizes: layer.Sizes = (*layer.STAGES, *(f"{size}x8" for size in layer.STAGES))
     batch: layer.Batch = 128
-    models: tuple[Annotated[str, checked_by(networks.parse)], ...] | None = None
+    models: Entries[tuple[Annotated[str, checked_by(networks.parse)], ...] | None] = None
     """Networks, as for `models`. None: LambdaResNets, ResNet-RS and EfficientNets; on PyTorch with
     timm also timm's compiled networks."""
     largest_batch: BatchSize = 256

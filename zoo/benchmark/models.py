@@ -15,7 +15,7 @@ from zoo.benchmark.report import Case, CaseReport, Results, quotient, threads
 from zoo.benchmark.settings import BackendSettings, Dtype, EachOnce, MixedDtype
 from zoo.benchmark.timing import Bench
 from zoo.errors import unknown
-from zoo.fields import BatchSize, checked_by, one_of, typed
+from zoo.fields import BatchSize, Entries, checked_by, one_of, typed
 from zoo.measurements import FORWARD, TRAINING, columns, installed
 from zoo.precision import precision
 from zoo.registry import create_model, find_model
@@ -254,7 +254,7 @@ class Config(BackendSettings):
     compiler, and channels_last=true for the other memory format.
     """
 
-    models: Annotated[tuple[Annotated[str, checked_by(parse)], ...], EachOnce] = (
+    models: Annotated[Entries[tuple[Annotated[str, checked_by(parse)], ...]], EachOnce] = (
         "lambda_resnet50@160",
         "keras.EfficientNetB1@240",
         "lambda_resnet101@192",

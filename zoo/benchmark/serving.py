@@ -14,7 +14,7 @@ from zoo.benchmark.models import Network, ZooNetwork, parse
 from zoo.benchmark.report import Report, progress, threads
 from zoo.benchmark.settings import BenchmarkSettings, EachOnce, MinMs, Rounds
 from zoo.benchmark.timing import singly, time_in_turn
-from zoo.fields import BatchSize, checked_by
+from zoo.fields import BatchSize, Entries, checked_by
 from zoo.measurements import columns, print_table
 
 Predict = Callable[[Any], Any]  # from arrays of images in [0, 255] to probabilities
@@ -37,7 +37,7 @@ class Config(BenchmarkSettings):
 
     extra = "export"
 
-    models: Annotated[tuple[Annotated[str, checked_by(_of_the_zoo)], ...], EachOnce] = (
+    models: Annotated[Entries[tuple[Annotated[str, checked_by(_of_the_zoo)], ...]], EachOnce] = (
         "lambda_resnet26t@256",
         "lambda_resnet50@160",
         "lambda_mobilenet_v2@224",

@@ -1,7 +1,6 @@
 """Checked settings from a command line and a YAML file, with errors of one line."""
 
 import inspect
-import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -182,9 +181,7 @@ def _unrecognized(group: type[BaseModel], error: SettingsError, words: Sequence[
         return f"{field[1]}: expected JSON of finite numbers. Received: {error.__cause__.doc!r}"
     _, found, received = reason.partition("unrecognized arguments: ")
     if not found and (name := reason.partition("encountered for ")[2].partition(":")[0]):
-        *section, key = name.split(".")
-        is_dict = get_origin(_fields(group, section)[key].annotation) is dict
-        kind = "NAME=VALUE" if is_dict else "one value without a single bracket or quotation mark"
+        kind = "one value without a single bracket or quotation mark"
         given = [value for word, value in pairwise([*words, ""]) if word == f"--{name}"]
         given += [word.partition("=")[2] for word in words if word.startswith(f"--{name}=")]
         received = f"Received: {', '.join(map(repr, given))}" if given else reason
@@ -197,7 +194,7 @@ def _unrecognized(group: type[BaseModel], error: SettingsError, words: Sequence[
 
 
 def _quoted(cls: type[Settings], arguments: Sequence[str]) -> list[str]:
-    """Quotes lists in overrides and positional arguments: pydantic-settings splits them at commas.
+    """Quotes positional arguments: pydantic-settings splits them at commas.
 
     Positional arguments come last, because argparse takes them from one place alone.
     """
@@ -205,11 +202,6 @@ def _quoted(cls: type[Settings], arguments: Sequence[str]) -> list[str]:
     lists = [n for n, f in fields if mark in f.metadata and get_origin(f.annotation) is list]
     result, positional = [], []
     for option, argument in pairwise(["", *arguments]):
-        models = re.match("(--models=)?([^[].*)", argument)
-        if models and (models[1] or option == "--models"):  # commas within brackets divide nothing
-            argument = (models[1] or "") + json.dumps(re.split(r",(?![^[]*\])", models[2]))
-        if re.match(r"--[\w.]*overrides=", argument) or option.endswith("overrides"):
-            argument = re.sub(r"=(\[[^][\"]*\])", r'="\1"', argument)
         is_value = option.startswith("-") and option != "--" and "=" not in option
         if not lists or is_value or argument.startswith("-"):
             result.append(argument)

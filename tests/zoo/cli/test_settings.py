@@ -13,7 +13,7 @@ from pydantic_settings import CliPositionalArg
 from zoo.cli.commands import COMMANDS
 from zoo.cli.settings import Section, Settings
 from zoo.config import TrainConfig
-from zoo.fields import Count, OutputFile, TypedValues, configurations, load_yaml, typed
+from zoo.fields import Count, Entries, OutputFile, TypedValues, configurations, load_yaml, typed
 
 ROOT = Path(__file__).parents[3]
 CONFIGS = ROOT / "tpu_configs"
@@ -176,7 +176,7 @@ class Words(Settings):
     format: str = "png"
     top: Count = 1
     overrides: TypedValues = Field(default={})
-    models: tuple[str, ...] = ()
+    models: Entries[tuple[str, ...]] = ()
 
 
 def test_positional_words_may_stand_between_options():
@@ -200,6 +200,37 @@ def test_lists_in_overrides():
     assert config.models == ("b@32:scope=[3,3]:key_dim=8", "c")
     config = Words.from_command_line(["a", "--overrides", "scope=[7,7],x=1e-3", "--overrides=y=[]"])
     assert config.overrides == {"scope": [7, 7], "x": "1e-3", "y": []}
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ('{"x": [1], "y": null}', {"x": [1], "y": None}),
+        ('x="a,b",y=[1, 2]', {"x": "a,b", "y": [1, 2]}),
+        ("[x=1,y=2]", {"x": 1, "y": 2}),
+        ("[]", {}),
+        ("x=a=b, y=", {"x": "a=b", "y": None}),
+        ("[7,7]", None),
+        ('x="', None),
+        ('{"x": NaN}', None),
+        ("{" * 10_000, None),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_forms_of_overrides(text, values):
+    if values is None:
+        with pytest.raises(ValueError, match=r"^overrides: expected NAME=VALUE, .* Received: "):
+            Words.from_command_line(["a", "--overrides", text])
+    else:
+        assert Words.from_command_line(["a", "--overrides", text]).overrides == values
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [('["a:s=[1,2]","b"]', ("a:s=[1,2]", "b")), ("[a,b]", ("a", "b")), ("[]", ()), ("7", ("7",))],
+)
+def test_forms_of_entries(text, names):
+    assert Words.from_command_line(["a", "--models", text]).models == names
 
 
 def test_values_of_overrides_are_yaml():
