@@ -31,8 +31,8 @@ def run_command(command: Callable[[Sequence[str]], Any]) -> None:
     except Exception as error:
         message = str(error)
         # The client of buckets has its own types; what it says ends with the name of an object.
-        of_bucket = "tensorflow" in type(error).__module__ and BUCKETS[0] in message
-        if not of_bucket and not isinstance(error, ValueError | OSError | ImportError):
+        from_bucket = "tensorflow" in type(error).__module__ and BUCKETS[0] in message
+        if not from_bucket and not isinstance(error, ValueError | OSError | ImportError):
             raise
         if isinstance(error, ModuleNotFoundError):  # other errors name their extra
             extra = error.name if error.name in BACKENDS[1:] else "train"

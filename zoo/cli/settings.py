@@ -179,14 +179,14 @@ def _unrecognized(group: type[BaseModel], error: SettingsError, words: Sequence[
     field = re.search('field "(.*?)"', reason)
     if isinstance(error.__cause__, JSONDecodeError) and field:
         return f"{field[1]}: expected JSON of finite numbers. Received: {error.__cause__.doc!r}"
-    _, found, received = reason.partition("unrecognized arguments: ")
-    if not found and (name := reason.partition("encountered for ")[2].partition(":")[0]):
+    _, is_unknown, received = reason.partition("unrecognized arguments: ")
+    if not is_unknown and (name := reason.partition("encountered for ")[2].partition(":")[0]):
         kind = "one value without a single bracket or quotation mark"
         given = [value for word, value in pairwise([*words, ""]) if word == f"--{name}"]
         given += [word.partition("=")[2] for word in words if word.startswith(f"--{name}=")]
         received = f"Received: {', '.join(map(repr, given))}" if given else reason
         return f"{name}: expected {kind}, or several with commas between them. {received}"
-    if not found:
+    if not is_unknown:
         return reason
     name = received.split(" ")[0]
     section = [other for other in _dotted(group) if other.split(".")[0] == name.split(".")[0]]

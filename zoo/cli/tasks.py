@@ -154,8 +154,8 @@ def _task_of_file(settings: Mapping[str, Any]) -> str:
         return settings["task"]
     for name, task in TASKS.items():
         for section, marks in task.marks.items():
-            found = settings.get(section)
-            if isinstance(found, Mapping) and not marks.isdisjoint(found):
+            group = settings.get(section)
+            if isinstance(group, Mapping) and not marks.isdisjoint(group):
                 return name
     return DEFAULT
 

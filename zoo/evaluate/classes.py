@@ -35,15 +35,15 @@ def match_classes(
     Images may be of fewer classes than the network knows, and in another order. Names of ImageNet's
     classes in words are taken for their WordNet ids.
     """
-    own, wanted = list(classifier.class_names), list(subset or label_names)
-    if not set(wanted) <= set(own):
-        own = _wordnet_ids(own)
-    if own == wanted:  # names need not differ then
-        outputs = range(len(own))
-    elif set(wanted) <= set(own) and len(set(own)) == len(own):
-        outputs = map(own.index, wanted)
+    known, wanted = list(classifier.class_names), list(subset or label_names)
+    if not set(wanted) <= set(known):
+        known = _wordnet_ids(known)
+    if known == wanted:  # names need not differ then
+        outputs = range(len(known))
+    elif set(wanted) <= set(known) and len(set(known)) == len(known):
+        outputs = map(known.index, wanted)
     else:
-        raise _differ(classifier.name, own, wanted)
+        raise _differ(classifier.name, known, wanted)
     places = {name: number for number, name in enumerate(label_names)}
     labels = range(len(wanted)) if subset is None else map(places.__getitem__, wanted)
     return Classes(wanted, np.array(list(outputs)), np.array(list(labels)), list(label_names))

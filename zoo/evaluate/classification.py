@@ -53,10 +53,10 @@ class EvaluateConfig(*SETTINGS, EvaluateOptions):  # pyright: ignore[reportGener
         if (split := SPLITS.get(dataset_of(data.get("name")))) is not None:
             data.setdefault("test_split", split)
         if run is not None:
-            own = load_config(location(run)).data.model_dump()
+            trained_on = load_config(location(run)).data.model_dump()
             # Another source has none of the settings of the run's own.
-            if data.get("source", own["source"]) == own["source"]:
-                data = own | data
+            if data.get("source", trained_on["source"]) == trained_on["source"]:
+                data = trained_on | data
         return {**settings, "data": data}
 
 

@@ -121,15 +121,15 @@ def evaluate(
         for images, targets, weights in track(batches, "Evaluating", total=test.steps(batch_size)):
             # The others pad the last batch, were unreadable, or have no label.
             real = (weights > 0) & targets.any(-1)
-            is_true = _of_classes(targets[real] > 0, classes)
+            is_true = _true_classes(targets[real] > 0, classes)
             probabilities, images = _probabilities(classifier, images)[real], images[real]
             probabilities = classes.select(probabilities)
             guess, row = probabilities.argmax(-1), np.arange(len(images))
-            of_truth = np.where(is_true, probabilities, -1)
-            truth = np.where(is_true[row, guess], guess, of_truth.argmax(-1))
+            true_probabilities = np.where(is_true, probabilities, -1)
+            truth = np.where(is_true[row, guess], guess, true_probabilities.argmax(-1))
             total = (probabilities * is_true).sum(-1)
             loss = -np.log(np.maximum(total, np.finfo(float).eps))
-            rank = (probabilities > of_truth.max(-1, keepdims=True)).sum(-1)
+            rank = (probabilities > true_probabilities.max(-1, keepdims=True)).sum(-1)
             columns.append((truth, guess, probabilities.max(-1), loss, rank < TOP))
             if keep_outputs:
                 logs.append(np.log(probabilities).astype("float32"))
@@ -155,7 +155,7 @@ def evaluate(
     )
 
 
-def _of_classes(targets: np.ndarray, classes: Classes) -> np.ndarray:
+def _true_classes(targets: np.ndarray, classes: Classes) -> np.ndarray:
     """Returns which of the evaluated classes are true; every image has to have one of them."""
     chosen = targets[:, classes.labels]
     if not (known := chosen.any(-1)).all():

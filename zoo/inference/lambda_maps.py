@@ -60,7 +60,7 @@ def lambda_maps(
         shape = (1, grid[0] * grid[1], queries.shape[2], layer.intra_depth)
         return _derivatives(outputs, tf.zeros(shape, queries.dtype)).reshape(-1, *grid)
 
-    maps = {kind: np.concatenate(found) for kind, found in _by_kind(groups, weights).items()}
+    maps = {kind: np.concatenate(heads) for kind, heads in _by_kind(groups, weights).items()}
     check_outputs(name, maps)
     return LambdaMaps(maps.get("content"), maps.get("position"))
 
@@ -89,15 +89,15 @@ def lambdas(model: keras.Model, name: str, image: np.ndarray, row: int, column: 
     """
     layer, groups, grid = _lambda_groups(model, name, image)
     place = _place(name, grid, row, column)
-    found = []
+    rows_by_group = []
     for group in groups:
         # As many queries as they are deep, each of which picks one row of the lambda.
         each = tf.eye(layer.key_dim, dtype=group.queries.dtype)
         each = tf.tile(each[None, None], (1, grid[0] * grid[1], 1, 1))
         rows = layer.apply_lambdas(group._replace(queries=each), Pairs(grid, grid))
-        found.append(tf.cast(rows[0, place], "float32").numpy())
-    check_outputs(name, {"lambdas": found})
-    return np.stack(found)
+        rows_by_group.append(tf.cast(rows[0, place], "float32").numpy())
+    check_outputs(name, {"lambdas": rows_by_group})
+    return np.stack(rows_by_group)
 
 
 def attention_maps(
@@ -152,8 +152,8 @@ class _AllMaps(keras.layers.Layer):
             return ops.cast(ops.reshape(maps, (-1, *grid, heads, *grid)), "float32")
 
         groups = layer.project_inputs(features, None, *table, training=False)
-        found = _by_kind(groups, weights)
-        return {kind: ops.concatenate(maps, axis=3) for kind, maps in found.items()}
+        by_kind = _by_kind(groups, weights)
+        return {kind: ops.concatenate(maps, axis=3) for kind, maps in by_kind.items()}
 
 
 def _by_kind(groups: Sequence[Group], weights: Callable[[Group], Any]) -> dict[str, list]:
@@ -162,7 +162,7 @@ def _by_kind(groups: Sequence[Group], weights: Callable[[Group], Any]) -> dict[s
         "content": [g._replace(embeddings=None, bias=None) for g in groups if g.keys is not None],
         "position": [g._replace(keys=None, bias=None) for g in groups if g.embeddings is not None],
     }
-    return {kind: list(map(weights, found)) for kind, found in parts.items() if found}
+    return {kind: list(map(weights, chosen)) for kind, chosen in parts.items() if chosen}
 
 
 def _grids(model: keras.Model, kinds: Any) -> dict[str, tuple[int, int]]:

@@ -28,9 +28,9 @@ def find_photos(names: Sequence[str]) -> list[Path]:
         if os.path.isfile(name):  # of any suffix; pipes may never end
             photos.append(Path(name))
             continue
-        found = [Path(path) for path in expand(name) if os.path.isdir(path) or os.path.isfile(path)]
-        require(found, "photos: expected an image or a folder", repr(name))
-        images = [path for path in find_images(found, notes) if os.path.isfile(path)]
+        paths = [Path(path) for path in expand(name) if os.path.isdir(path) or os.path.isfile(path)]
+        require(paths, "photos: expected an image or a folder", repr(name))
+        images = [path for path in find_images(paths, notes) if os.path.isfile(path)]
         if not images:
             raise ValueError(f"photos: no images ({', '.join(SUFFIXES)}) in {name!r}")
         photos += images

@@ -45,11 +45,11 @@ class ExponentialMovingAverage(keras.layers.Layer):
     @contextmanager
     def swapped(self, network: keras.Model) -> Iterator[None]:
         """Swaps the averages into the network in the `with` block; changes of them are kept."""
-        own, before = _values(network.weights), _values(self.weights)
+        raw, before = _values(network.weights), _values(self.weights)
         _assign(network.weights, before)
         yield
         after = _values(network.weights)
-        _assign(network.weights, own)
+        _assign(network.weights, raw)
         if not all(map(np.array_equal, before, after)):
             _assign(self.weights, after)
 

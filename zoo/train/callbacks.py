@@ -211,8 +211,8 @@ def write_epochs(path: Path, progress: Progress) -> None:
         json.dumps(finite({"epoch": number, "step": step, **values}))
         for number, (step, values) in enumerate(rows, start=1)
     ]
-    with atomic_write(path) as beside:
-        beside.write_text("\n".join(lines) + "\n")
+    with atomic_write(path) as temporary:
+        temporary.write_text("\n".join(lines) + "\n")
 
 
 # Keras' callbacks that cannot do their work in a run, and what does it.

@@ -85,9 +85,9 @@ class Checkpoints:
         checksum = _checksum(text, arrays)
         metadata = {"progress": text, "sha256": checksum, "version": lambda_keras.__version__}
         try:
-            with atomic_write(self._file(progress.step)) as beside:
+            with atomic_write(self._file(progress.step)) as temporary:
                 # Not `save_file`, whose files are for their owner alone, whatever the umask allows.
-                beside.write_bytes(save(arrays, metadata))
+                temporary.write_bytes(save(arrays, metadata))
         except (OSError, tf.errors.OpError) as error:
             place = f"the checkpoint {self._file(progress.step)}"
             why = getattr(error, "strerror", None) or error

@@ -254,11 +254,11 @@ class ClassificationRun(Run):
             folder / run_folder.CHECKPOINTS, model.state, write=self.devices.chief
         )
         progress = checkpoints.restore() or Progress()
-        found = self.devices.gather(progress.step)
-        if len(set(found)) > 1:
+        last_steps = self.devices.gather(progress.step)
+        if len(set(last_steps)) > 1:
             raise ValueError(
                 "output_dir: expected checkpoints that all hosts share. Received: the last steps "
-                f"{found} in {folder} on the {len(found)} hosts"
+                f"{last_steps} in {folder} on the {len(last_steps)} hosts"
             )
         model.steps_done = progress.step
         model.resumed = progress.step % model.steps_per_epoch > 0
@@ -397,8 +397,8 @@ class ClassificationRun(Run):
 
 
 def _write_file(path: Path, network: keras.Model) -> None:
-    with atomic_write(path) as beside:
-        beside.write_bytes(keras_file(network, path.name))
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(keras_file(network, path.name))
 
 
 def _evaluate(model: TrainingModel, test: Any, **arguments: Any) -> Metrics:

@@ -319,9 +319,9 @@ class Lamb(Recipe, keras.optimizers.Lamb):
         rate, decay = self.settings_of(variable, learning_rate)
         if decay is not None:
             update = update + decay * variable
-            norm, of_update = (ops.sqrt(ops.sum(ops.square(v))) for v in (variable, update))
-            moves = ops.logical_and(norm > 0, of_update > 0)
-            rate = rate * ops.where(moves, norm / ops.where(moves, of_update, 1), 1)
+            norm, update_norm = (ops.sqrt(ops.sum(ops.square(v))) for v in (variable, update))
+            moves = ops.logical_and(norm > 0, update_norm > 0)
+            rate = rate * ops.where(moves, norm / ops.where(moves, update_norm, 1), 1)
         self.assign_sub(variable, rate * update)
 
 
@@ -383,7 +383,7 @@ class GradientAccumulation(keras.optimizers.Optimizer):
     ) -> tuple[list, list]:
         end = len(super().variables)
         first = end - len(self.sums)
-        own, sums = optimizer_variables[:first], optimizer_variables[first:end]
+        others, sums = optimizer_variables[:first], optimizer_variables[first:end]
         inner = optimizer_variables[end:]
         totals = [total + gradient for total, gradient in zip(sums, grads, strict=True)]
         if self.last:
@@ -392,4 +392,4 @@ class GradientAccumulation(keras.optimizers.Optimizer):
                 inner, means, trainable_variables
             )
             totals = [ops.zeros_like(total) for total in totals]
-        return trainable_variables, [*own, *totals, *inner]
+        return trainable_variables, [*others, *totals, *inner]

@@ -41,11 +41,11 @@ def distillation_loss(teacher: Any, student: Any, temperature: float) -> Any:
     `temperature^2 * KL(softmax(teacher / temperature) || softmax(student / temperature))`, from the
     logits of both; 0 where they agree.
     """
-    expected, found = (
+    target, predicted = (
         ops.log_softmax(ops.cast(logits, "float32") / temperature, axis=-1)
         for logits in (teacher, student)
     )
-    return temperature**2 * ops.sum(ops.exp(expected) * (expected - found), axis=-1)
+    return temperature**2 * ops.sum(ops.exp(target) * (target - predicted), axis=-1)
 
 
 class DistillationLoss(keras.losses.Loss):

@@ -44,11 +44,11 @@ def create_optimizer(
 
     The network is needed for decoupled weight decay and for layer-wise learning rates.
     """
-    of_name, names, defaults = OPTIMIZERS[config.name]
+    create, names, defaults = OPTIMIZERS[config.name]
     given = {name: getattr(config, name) for name in (*names, "global_clipnorm")}
     arguments = defaults | {name: value for name, value in given.items() if value is not None}
     schedule = _schedule(config, batch_size, steps_per_epoch, epochs)
-    optimizer = of_name(learning_rate=schedule, **arguments)
+    optimizer = create(learning_rate=schedule, **arguments)
     if network is not None:
         if config.layer_decay is not None:
             optimizer.scale_rates(layer_rates(network, config.layer_decay))

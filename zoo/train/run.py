@@ -147,11 +147,11 @@ def stopped(step: int) -> SystemExit:
 def _check_shared(config: RunConfig, devices: Devices) -> None:
     """Waits until the first host has started the run, and makes sure that the others see it."""
     devices.gather(True)
-    found = devices.gather(run_folder.is_shared(config.output_dir))
-    if not all(found):
+    seen = devices.gather(run_folder.is_shared(config.output_dir))
+    if not all(seen):
         raise ValueError(
             "output_dir: expected a folder that all hosts share, such as one in a bucket (gs://). "
-            f"Received: {config.output_dir}, where {found.count(0)} of {len(found)} hosts do not "
+            f"Received: {config.output_dir}, where {seen.count(0)} of {len(seen)} hosts do not "
             "find what the first one has written"
         )
 

@@ -29,13 +29,13 @@ def fit_temperature(log_probabilities: np.ndarray, labels: np.ndarray) -> float:
     if (log_probabilities.argmax(-1) == labels).all():
         return UNFITTED
     # The likelihood has one minimum, as it is convex in the inverse temperature.
-    found = minimize_scalar(
+    minimum = minimize_scalar(
         lambda log: negative_log_likelihood(scaled(log_probabilities, np.exp(log)), labels),
         bounds=np.log(TEMPERATURES),
         method="bounded",
         options={"xatol": 1e-6},
     )
-    return float(np.exp(found.x))
+    return float(np.exp(minimum.x))
 
 
 @dataclass(frozen=True)

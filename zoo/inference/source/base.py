@@ -75,12 +75,12 @@ def at_size(
 
     `overrides` are arguments of its constructor. Refuses weights whose shapes depend on the size.
     """
-    own, trained = classifier.image_size, classifier.model
-    if image_size in (None, own):
+    size, trained = classifier.image_size, classifier.model
+    if image_size in (None, size):
         return classifier
     check_size(image_size)
     shape = (image_size, image_size, trained.input_shape[-1])
-    with fixed_size(own, image_size):
+    with fixed_size(size, image_size):
         model = create_model(
             classifier.name, classes=len(classifier.class_names), input_shape=shape, **overrides
         )
@@ -102,14 +102,14 @@ def check_size(image_size: Any) -> None:
 
 
 @contextmanager
-def fixed_size(own: int, image_size: int | None) -> Iterator[None]:
+def fixed_size(trained_size: int, image_size: int | None) -> Iterator[None]:
     """Puts the setting before the reason why a network cannot have images of another size."""
     try:
         yield
     except ValueError as error:
-        if image_size in (None, own):
+        if image_size in (None, trained_size):
             raise
-        expected = f"image_size: expected {own}, as in training. Received: {image_size}"
+        expected = f"image_size: expected {trained_size}, as in training. Received: {image_size}"
         raise ValueError(f"{expected} ({error})") from None
 
 

@@ -55,13 +55,13 @@ class Weights(ClassifierSource):
 
     def card(self) -> dict[str, str]:
         if is_published_name(self.weights):
-            found = find_published(self.model, self.weights)
-            revision = f"SHA-256 {found.checksum}" if found.is_packaged else found.revision
+            row = find_published(self.model, self.weights)
+            revision = f"SHA-256 {row.checksum}" if row.is_packaged else row.revision
             return {
-                "Weights": f"{found.page}, {revision}",
-                "Published accuracy": f"{found.top1} % on {found.data}, "
-                f"{found.image_size} x {found.image_size} pixels",
-                "License": found.license,
+                "Weights": f"{row.page}, {revision}",
+                "Published accuracy": f"{row.top1} % on {row.data}, "
+                f"{row.image_size} x {row.image_size} pixels",
+                "License": row.license,
             }
         if self.weights.startswith(PREFIX):
             return {"Weights": self.weights, "License": LICENSE}
@@ -74,8 +74,8 @@ class Weights(ClassifierSource):
     def for_data(self, class_names: Sequence[str], image_size: int) -> Self:
         """See the base class; outputs of published weights keep their names, if data have some."""
         if is_published_name(self.weights):
-            own = () if self.class_names is None else (self.class_names,)
-            class_names = _published_names(self.weights, own, class_names)
+            named = () if self.class_names is None else (self.class_names,)
+            class_names = _published_names(self.weights, named, class_names)
         return replace(self, class_names=class_names, image_size=image_size)
 
     def load_with_images(self, data: DataConfig) -> tuple[Classifier, ImageData]:
