@@ -150,6 +150,7 @@ def check(copy: Path, name: str, quick: bool) -> str:
     """Takes a room out of a copy of the checkout; returns what is wrong then."""
     copy_checkout(copy)
     take_out(copy, ROOMS[name])
+    drop(copy / "tools" / "rooms.py", "ROOMS", name)
     if missing := sorted(dangling(copy) - dangling(ROOT)):
         return "imports that lead nowhere: " + ", ".join(missing)
     for arguments in (["-c", f"{HELPS}({ROOMS[name].words!r})"], *_tests(quick)):
