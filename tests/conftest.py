@@ -25,6 +25,7 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
+import contextlib
 import ipaddress
 import socket
 from collections.abc import Mapping
@@ -105,6 +106,13 @@ def fresh_keras():
 def own_cache(tmp_path_factory):
     """Image files that the tests have read are not remembered in the user's cache folder."""
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def here(tmp_path):
+    """An empty folder, which is the current one."""
+    with contextlib.chdir(tmp_path):
+        yield tmp_path
 
 
 @pytest.fixture(autouse=True)

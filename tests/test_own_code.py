@@ -16,10 +16,9 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
-def test_block_runs(block, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_block_runs(block, here):
     names: dict = {}
     exec(compile(block, str(PAGE), "exec"), names)
-    assert all(path.stat().st_size for path in tmp_path.iterdir())
+    assert all(path.stat().st_size for path in here.iterdir())
     if (loss := names.get({"jax": "value", "torch": "loss"}[BACKEND])) is not None:
         assert 0 < loss.item() < 2.3  # of the third step on one batch

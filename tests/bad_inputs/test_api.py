@@ -82,9 +82,8 @@ def classifier(weights):
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
+def here(here):
     """The current folder, with a pipe."""
-    monkeypatch.chdir(tmp_path)
     os.mkfifo("fifo")
 
 

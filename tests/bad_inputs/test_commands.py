@@ -115,19 +115,18 @@ TPU_VM = [
 
 
 @pytest.fixture
-def nothing_written(tmp_path, monkeypatch):
+def nothing_written(here, monkeypatch):
     """The current folder, which has to stay empty."""
     for name in ("TPU_NAME", "TF_CONFIG"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-    yield tmp_path
-    assert not list(tmp_path.iterdir())
+    yield here
+    assert not list(here.iterdir())
 
 
 @pytest.mark.parametrize(("line", "part"), present(COMMANDS))
-def test_command(nothing_written, monkeypatch, capsys, line, part):
+def test_command(nothing_written, capsys, line, part):
     verb, *arguments = shlex.split(line.replace("LABEL", LABEL))
-    assert part in fail(Verb(verb), monkeypatch, capsys, *arguments)
+    assert part in fail(Verb(verb), capsys, *arguments)
 
 
 @pytest.mark.parametrize(("arguments", "part"), TPU_VM)

@@ -24,9 +24,8 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize(("arguments", "part"), COMMANDS)
-def test_convert(arguments, part, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_convert(arguments, part, here, capsys):
     for name in ("text.pth", "text.zip", "text.weights.h5", "text.safetensors"):
-        (tmp_path / name).write_text("text")
-    (tmp_path / "folder.pth").mkdir()
-    assert part in commands.refuse(" ".join(("convert", *arguments)), monkeypatch, capsys)
+        (here / name).write_text("text")
+    (here / "folder.pth").mkdir()
+    assert part in commands.refuse(" ".join(("convert", *arguments)), capsys)

@@ -16,9 +16,8 @@ CONVERT = "detection.convert --train_images . --val_images . --output new --trai
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch) -> Path:
+def here(here) -> Path:
     """The current folder, with some of everything."""
-    monkeypatch.chdir(tmp_path)
     Image.new("RGB", (40, 30)).save("a.jpg")
     Path("text.jpg").write_text("no image")
     Path("empty.json").write_text("{}")
@@ -47,7 +46,7 @@ def here(tmp_path, monkeypatch) -> Path:
     ):
         metrics = {"categories": {number: "disc"}, "test": test, **counts}
         Path(name, "metrics.json").write_text(json.dumps(metrics))
-    return tmp_path
+    return here
 
 
 @pytest.mark.parametrize(
@@ -99,6 +98,6 @@ def here(tmp_path, monkeypatch) -> Path:
         ("cost resnet50 --categories 1000000000", "less than or equal to 10000"),
     ],
 )
-def test_one_line(here, command, message, monkeypatch, capsys):
+def test_one_line(here, command, message, capsys):
     line = command.replace("train ", TRAIN, 1)
-    assert message in commands.refuse(line, monkeypatch, capsys, **TOOLS)
+    assert message in commands.refuse(line, capsys, **TOOLS)

@@ -12,9 +12,8 @@ from zoo.config import TrainConfig
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch) -> Path:
+def here(here) -> Path:
     """The current folder, with some of everything."""
-    monkeypatch.chdir(tmp_path)
     Image.new("L", (40, 30)).save("a.jpg")
     Image.new("L", (40, 30)).save("a.png")
     jpeg, png = Path("a.jpg").read_bytes(), Path("a.png").read_bytes()
@@ -56,7 +55,7 @@ def here(tmp_path, monkeypatch) -> Path:
     Path("damaged/lambda_keras.json").write_text("{}")
     Path("unfinished").mkdir()
     Path("unfinished/config.yaml").write_text(Path("run/config.yaml").read_text())
-    return tmp_path
+    return here
 
 
 MODEL = "--model lambda_resnet14"
@@ -160,5 +159,5 @@ ROWS = [
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(("line", "message"), ROWS, ids=[line[:60] for line, _ in ROWS])
-def test_bad_input(monkeypatch, capsys, line, message):
-    assert message in commands.refuse(line, monkeypatch, capsys)
+def test_bad_input(capsys, line, message):
+    assert message in commands.refuse(line, capsys)

@@ -35,16 +35,14 @@ FIXTURE = str(Path(__file__).parents[1] / "fixtures" / "exports" / "onnx")
         (f"{FIXTURE} --hots a", "did you mean '--host'"),
     ],
 )
-def test_bad_arguments(monkeypatch, capsys, arguments, message, tmp_path):
-    monkeypatch.chdir(tmp_path)  # an empty folder stays empty
+def test_bad_arguments(monkeypatch, capsys, arguments, message, here):
     monkeypatch.setattr(Export, "load", lambda *_: pytest.fail("it was loaded"))
-    assert message in commands.refuse(f"serve {arguments}".strip(), monkeypatch, capsys)
+    assert message in commands.refuse(f"serve {arguments}".strip(), capsys)
 
 
-def test_a_port_in_use(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
+def test_a_port_in_use(monkeypatch, capsys, here):
     monkeypatch.setattr(Export, "load", lambda *_: pytest.fail("it was loaded"))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        line = commands.refuse(f"serve {FIXTURE} --port {port}", monkeypatch, capsys)
+        line = commands.refuse(f"serve {FIXTURE} --port {port}", capsys)
     assert f"(Address already in use). Received: 127.0.0.1:{port}" in line

@@ -184,9 +184,8 @@ OUTPUTS = [
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
+def place(here):
     """The current folder of every command."""
-    monkeypatch.chdir(tmp_path)
     Path("folder").mkdir()
     Path("folder/thesis.tex").touch()
     Path("file").touch()
@@ -194,17 +193,17 @@ def place(tmp_path, monkeypatch):
     Path("loop").symlink_to("loop")
     Path("dangling").symlink_to("nowhere")
     Image.new("RGB", (8, 8)).save("photo.png")
-    return tmp_path
+    return here
 
 
 @pytest.fixture
-def refused(place, monkeypatch, capsys):
+def refused(place, capsys):
     """Runs a command that has to refuse its arguments and write nothing."""
 
     def check(verb: str, arguments: list[str], part: str) -> None:
         before = {path: path.lstat() for path in place.rglob("*") if path.is_file()}
         names = sorted(place.rglob("*"))
-        line = fail(Verb(verb), monkeypatch, capsys, *arguments)
+        line = fail(Verb(verb), capsys, *arguments)
         assert part in line
         assert sorted(place.rglob("*")) == names
         assert {p: p.lstat().st_mtime_ns for p in before} == {

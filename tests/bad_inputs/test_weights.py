@@ -256,10 +256,9 @@ def assert_refused(model, weights, part):
 
 
 @pytest.mark.parametrize(("damage", "part"), [row[1:] for row in HDF5], ids=[r[0] for r in HDF5])
-def test_hdf5(model, saved, tmp_path, monkeypatch, damage, part):
-    monkeypatch.chdir(tmp_path)
+def test_hdf5(model, saved, here, damage, part):
     for name in ("ok.weights.h5", "bad.weights.h5"):
-        (tmp_path / name).write_bytes(saved)
+        (here / name).write_bytes(saved)
     with h5py.File("bad.weights.h5", "r+") as file:
         damage(file)
     assert_refused(model, "bad.weights.h5", part)
@@ -286,12 +285,11 @@ def test_safetensors(torch_model, tmp_path, damage, part):
 @pytest.mark.parametrize(
     ("weights", "part"), [row[1:] for row in PLACES], ids=[row[0] for row in PLACES]
 )
-def test_places(model, saved, tmp_path, monkeypatch, weights, part):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "ok.weights.h5").write_bytes(saved)
+def test_places(model, saved, here, weights, part):
+    (here / "ok.weights.h5").write_bytes(saved)
     for name in ("ok.hdf5", *PICKLES):
-        (tmp_path / name).touch()
-    (tmp_path / "folder.weights.h5").mkdir()
+        (here / name).touch()
+    (here / "folder.weights.h5").mkdir()
     assert_refused(model, weights, part)
 
 

@@ -25,14 +25,13 @@ def parse(program: str, arguments: Sequence[str], task: str | None = None) -> An
     return settings.from_command_line(arguments)
 
 
-def fail(command, monkeypatch, capsys, *arguments: str):
+def fail(command, capsys, *arguments: str):
     """Runs a command's `main`, which has to end with one line and code 2; returns the line.
 
     A line about the images that were found may stand before it.
     """
-    monkeypatch.setattr("sys.argv", ["command", *arguments])
     with pytest.raises(SystemExit) as caught:
-        run_command(command)
+        run_command(lambda _: command(arguments))
     assert caught.value.code == 2
     error = re.sub(r"\A.* images .*\n(?=error: )", "", capsys.readouterr().err)
     assert error.startswith("error: ")
@@ -40,14 +39,14 @@ def fail(command, monkeypatch, capsys, *arguments: str):
     return error
 
 
-def refuse(line: str, monkeypatch, capsys, *more: str, **mains) -> str:
+def refuse(line: str, capsys, *more: str, **mains) -> str:
     """Runs `VERB ARGUMENTS`, which has to end as for `fail` and to write nothing; returns the line.
 
     A single space separates arguments, so that they may be empty. `mains` are not in the zoo.
     """
     verb, *arguments = line.split(" ")
     before = sorted(Path().rglob("*"))
-    error = fail(mains.get(verb) or Verb(verb), monkeypatch, capsys, *arguments, *more)
+    error = fail(mains.get(verb) or Verb(verb), capsys, *arguments, *more)
     assert error[:-1].isprintable()
     assert sorted(Path().rglob("*")) == before
     return error

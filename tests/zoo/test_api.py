@@ -124,12 +124,11 @@ def test_training_is_that_of_the_command(tmp_path, monkeypatch):
         ("missing.yaml", {}, "expected a YAML file. Received: 'missing.yaml'"),
     ],
 )
-def test_wrong_settings_are_one_line(tmp_path, monkeypatch, config, settings, message):
-    monkeypatch.chdir(tmp_path)
+def test_wrong_settings_are_one_line(here, config, settings, message):
     with pytest.raises(ValueError, match=re.escape(message)) as caught:
         train(config, **settings)
     assert "\n" not in str(caught.value)
-    assert not list(tmp_path.iterdir())
+    assert not list(here.iterdir())
 
 
 def test_run_and_published_network_are_measured_alike(run, published):

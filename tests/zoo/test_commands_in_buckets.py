@@ -90,9 +90,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("line", REFUSED)
-def test_what_is_refused(line, place, run, photo, bucket, bucket_server, monkeypatch, capsys):
+def test_what_is_refused(line, place, run, photo, bucket, bucket_server, capsys):
     since = len(bucket_server.objects)
     words = line.format(run=run, place=place, photo=photo, bucket=bucket).split()
-    error = fail(Verb(words[0]), monkeypatch, capsys, *words[1:])
+    error = fail(Verb(words[0]), capsys, *words[1:])
     assert REFUSED[line] in error
     assert len(bucket_server.objects) == since

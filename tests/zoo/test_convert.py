@@ -1,5 +1,6 @@
 """Converting weights, and the model card beside them."""
 
+import contextlib
 import errno
 import hashlib
 import pickle
@@ -44,7 +45,7 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_keras_weights_and_their_card(saved, tmp_path, monkeypatch, capsys):
+def test_keras_weights_and_their_card(saved, tmp_path, capsys):
     output = tmp_path / "new" / "digits.weights.h5"
     small_run(saved, output)
     card = output.with_name("digits.md")
@@ -62,9 +63,9 @@ def test_keras_weights_and_their_card(saved, tmp_path, monkeypatch, capsys):
     ):
         assert expected in text.splitlines()
     code = text.split("```python\n")[1].split("```")[0]
-    monkeypatch.chdir(output.parent)
     names = {}
-    exec(code, names)
+    with contextlib.chdir(output.parent):
+        exec(code, names)
     assert f"| Trainable parameters | {networks.trainable_parameters(names['model']):,} |" in text
     source = applications.LambdaResNet14(classes=3, weights=saved)
     for received, wanted in zip(names["model"].get_weights(), source.get_weights(), strict=True):
@@ -111,7 +112,7 @@ def test_full_disk(saved, tmp_path, monkeypatch, capsys):
     output = tmp_path / "new" / "a.weights.h5"
     arguments = ["--weights", str(saved), "--output", str(output), "--overrides", "classes=3"]
     arguments += ["--model", "lambda_resnet14"]
-    line = commands.fail(main, monkeypatch, capsys, *arguments)
+    line = commands.fail(main, capsys, *arguments)
     assert line == f"error: [Errno 28] No space left on device: '{output}'\n"
     assert not output.parent.exists()
 

@@ -16,9 +16,8 @@ SOURCE = Annotated[str, fields.one_of("source", ["digits", "tfds"])]
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
+def here(here):
     """The current folder, with a file, a folder and a pipe."""
-    monkeypatch.chdir(tmp_path)
     Path("file.png").touch()
     Path("folder").mkdir()
     os.mkfifo("pipe.png")

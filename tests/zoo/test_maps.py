@@ -108,11 +108,11 @@ def test_maps_of_published_weights(tmp_path):
         assert len(np.unique(np.asarray(picture))) > 50
 
 
-def test_bad_input_is_one_error(runs, photo, tmp_path, monkeypatch, capsys):
+def test_bad_input_is_one_error(runs, photo, tmp_path, capsys):
     output = tmp_path / "maps.png"
 
     def error(*arguments: str) -> str:
-        return fail(monkeypatch, capsys, *arguments, "--output", str(output))
+        return fail(capsys, *arguments, "--output", str(output))
 
     looking = ["--run", runs["lambda"]]
     assert "expected layers of lambdas" in error(photo, "--run", runs["none"])

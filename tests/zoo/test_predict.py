@@ -32,13 +32,12 @@ fail = partial(commands.fail, main)
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch) -> Path:
+def here(here) -> Path:
     """The current folder, with two images."""
-    monkeypatch.chdir(tmp_path)
     china, flower = (Image.fromarray(image) for image in load_sample_images().images)
     china.resize((160, 107)).save("Peking, 2019.jpg")
     flower.resize((107, 160)).save("flower.png")
-    return tmp_path
+    return here
 
 
 def test_predictions_are_printed_and_written(here, run, capsys):
@@ -179,7 +178,7 @@ def test_reading_goes_on_where_checking_ended(run, monkeypatch, capsys):
     """A file that breaks in between still gives one line."""
     monkeypatch.setattr(predict, "check_readable", lambda _: None)
     Path("flower.png").write_bytes(b"broken")
-    error = fail(monkeypatch, capsys, "flower.png", "--run", str(run))
+    error = fail(capsys, "flower.png", "--run", str(run))
     assert "unreadable image: flower.png" in error
 
 

@@ -1,5 +1,6 @@
 """Run folders: what is refused, what is removed."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -207,7 +208,7 @@ def test_settings_that_differ_are_named(folder):
     assert run_folder.differing(other) == ["training.epochs", "training.seed"]
 
 
-def test_data_at_another_path_are_compared_by_their_source(folder, monkeypatch):
+def test_data_at_another_path_are_compared_by_their_source(folder):
     here, there = ({"source": "image_folder", "dir": name} for name in ("here", "there"))
     run_folder.start(config(folder, data=here))
     with pytest.raises(ValueError, match=r"with other settings \(data\.dir\)"):
@@ -217,5 +218,5 @@ def test_data_at_another_path_are_compared_by_their_source(folder, monkeypatch):
     with pytest.raises(ValueError, match=r"with other settings \(training\.seed\)"):
         run_folder.check(config(folder, data=there, training={"seed": 1}))
     (folder / "here").mkdir()
-    monkeypatch.chdir(folder)
-    assert run_folder.differing(config(folder, data=here | {"dir": str(folder / "here")})) == []
+    with contextlib.chdir(folder):
+        assert run_folder.differing(config(folder, data=here | {"dir": str(folder / "here")})) == []

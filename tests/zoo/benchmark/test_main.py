@@ -73,16 +73,15 @@ def test_commands_import_no_backend_before_their_settings_are_read():
         ("serving --models keras.ResNet50@224", "expected networks of the zoo"),
     ],
 )
-def test_wrong_settings_are_one_line(monkeypatch, tmp_path, arguments, message):
+def test_wrong_settings_are_one_line(monkeypatch, here, arguments, message):
     for module in (timing, serving):
         monkeypatch.setattr(module, "time_in_turn", lambda *_: pytest.fail("work has begun"))
-    monkeypatch.chdir(tmp_path)
     if "--output" not in arguments and " " in arguments:
         arguments += " --output report.json"
     with pytest.raises(ValueError, match=message) as caught:
         command.main(arguments.split())
     assert "\n" not in str(caught.value)
-    assert not list(tmp_path.iterdir())
+    assert not list(here.iterdir())
 
 
 @pytest.mark.parametrize(

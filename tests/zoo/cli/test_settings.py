@@ -26,8 +26,7 @@ def test_every_configuration_has_its_name():
         assert path.samefile(CONFIGS / f"{name}.yaml")
 
 
-def test_a_name_is_understood_in_any_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_name_is_understood_in_any_folder(here):
     named = TrainConfig.from_command_line(["--config", "lambda_resnet14_digits"])
     of_file = TrainConfig.from_file(CONFIGS / "lambda_resnet14_digits.yaml")
     assert named.to_yaml() == of_file.to_yaml()
@@ -35,16 +34,14 @@ def test_a_name_is_understood_in_any_folder(tmp_path, monkeypatch):
     assert TrainConfig.from_command_line(changed).training.epochs == 7
 
 
-def test_a_file_comes_before_a_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_file_comes_before_a_name(here):
     Path("lambda_resnet14_digits").write_text("training: {epochs: 7}\n")
     config = TrainConfig.from_command_line(["--config", "lambda_resnet14_digits"])
     assert config.training.epochs == 7
 
 
 @pytest.mark.parametrize("text", ["name.yaml", "a/name"])
-def test_what_is_no_name_is_a_file(tmp_path, monkeypatch, text):
-    monkeypatch.chdir(tmp_path)
+def test_what_is_no_name_is_a_file(here, text):
     with pytest.raises(ValueError, match=f"expected a YAML file. Received: '{text}', not found"):
         TrainConfig.from_command_line(["--config", text])
 

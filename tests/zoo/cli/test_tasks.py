@@ -36,20 +36,19 @@ def drawing(monkeypatch):
         ("--model lambda_resnet50", "classification"),
     ],
 )
-def test_task_of_a_command_line(tmp_path, monkeypatch, arguments, task):
-    monkeypatch.chdir(tmp_path)
+def test_task_of_a_command_line(here, arguments, task):
     runs = {
         "classifier": TrainConfig().to_yaml(),
         "stated": "task: drawing",
         "marked": "training: {strokes: 3}",
     }
     for name, text in runs.items():
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config.yaml").write_text(text)
-    (tmp_path / "published").mkdir()
-    (tmp_path / "published" / "lambda_keras.json").write_text('{"task": "drawing"}')
-    (tmp_path / "drawing.yaml").write_text(runs["stated"])
-    (tmp_path / "of_run.yaml").write_text("run: marked")
+        (here / name).mkdir()
+        (here / name / "config.yaml").write_text(text)
+    (here / "published").mkdir()
+    (here / "published" / "lambda_keras.json").write_text('{"task": "drawing"}')
+    (here / "drawing.yaml").write_text(runs["stated"])
+    (here / "of_run.yaml").write_text("run: marked")
     assert find_task(options(arguments.split())) == task
 
 

@@ -198,12 +198,12 @@ def test_host_that_others_can_reach_too(monkeypatch):
         assert command._check_address("host", 0) is private
 
 
-def test_a_port_in_use_comes_before_the_model(monkeypatch, capsys, no_model):
+def test_a_port_in_use_comes_before_the_model(capsys, no_model):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        error = fail(monkeypatch, capsys, "--run", "runs", "--port", str(port))
+        error = fail(capsys, "--run", "runs", "--port", str(port))
     assert f"Received: 127.0.0.1:{port}" in error
 
 
@@ -238,5 +238,5 @@ def test_uploads_lie_in_a_folder_of_this_user_that_is_removed(monkeypatch, tmp_p
 def test_missing_gradio_says_what_to_install(monkeypatch, capsys, no_model):
     monkeypatch.setitem(sys.modules, "gradio", None)
     monkeypatch.delitem(sys.modules, "zoo.demo.page")
-    error = fail(monkeypatch, capsys, "--run", "runs", "--port", str(free_port()))
+    error = fail(capsys, "--run", "runs", "--port", str(free_port()))
     assert error.startswith("error: gradio is not installed: pip install 'SOURCE[demo]', SOURCE ")

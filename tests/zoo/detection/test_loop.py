@@ -1,5 +1,6 @@
 """A small detector, trained, interrupted, evaluated, exported and run. Takes minutes."""
 
+import contextlib
 import json
 import os
 import signal
@@ -76,7 +77,7 @@ def test_shards_and_images_give_the_same(finished, sharded):
         )
 
 
-def test_a_set_of_boxes_as_tools_write_it(drawn, tmp_path, capsys, monkeypatch):
+def test_a_set_of_boxes_as_tools_write_it(drawn, tmp_path, capsys):
     """Ids from 0 and of text, upload prefixes, WebP, EXIF, no sizes: through every command."""
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -115,8 +116,8 @@ def test_a_set_of_boxes_as_tools_write_it(drawn, tmp_path, capsys, monkeypatch):
     assert f"| Box AP | {metrics['test']['box']['AP']} (12 test images) |" in card
     # The card's lines run in its folder.
     Image.open(photo).save(folder / "photo.jpg")
-    monkeypatch.chdir(folder)
-    exec(card.split("```python")[1].split("```")[0], {})
+    with contextlib.chdir(folder):
+        exec(card.split("```python")[1].split("```")[0], {})
 
 
 def test_other_categories_are_refused(finished, sharded, tmp_path):

@@ -12,13 +12,12 @@ from PIL import Image
 from zoo.detection import predict
 
 
-def test_objects_are_printed_and_written(tmp_path, monkeypatch, capsys):
+def test_objects_are_printed_and_written(here, monkeypatch, capsys):
     """With a detector that finds two objects in every image."""
 
     def objects(arguments: Sequence[str]) -> None:
         predict.run(predict.PredictConfig.from_command_line(arguments))
 
-    monkeypatch.chdir(tmp_path)
     found = [
         {"name": "cat", "category_id": 3, "bbox": [1.0, 2.0, 30.4, 40.6], "score": 0.9},
         {"name": "dog", "category_id": 5, "bbox": [0.0, 0.0, 5.0, 5.0], "score": 0.4},

@@ -126,11 +126,10 @@ def test_images_of_the_run_where_nothing_else_is_said(photos, tmp_path):
     assert (config.data.dir, config.data.test_fraction) == (str(photos), 0.4)
 
 
-def test_images_of_the_training_are_refused_wherever_they_are(photos, tmp_path, monkeypatch):
+def test_images_of_the_training_are_refused_wherever_they_are(photos, here, monkeypatch):
     """By their contents, or by their number where the run has noted no contents."""
-    monkeypatch.chdir(tmp_path)
     data = {"source": "image_folder", "dir": "photos", "test_fraction": 0.3, "batch_size": 5}
-    run = write_run(tmp_path / "run", ("blue", "red"), data)
+    run = write_run(here / "run", ("blue", "red"), data)
     write_json(run / run_folder.INDEX, load_data(run_folder.load_config(run).data, 16).index)
     Path("link").symlink_to("photos")
     shutil.copytree("photos", "copy")
@@ -172,9 +171,8 @@ def test_images_of_the_training_are_refused_wherever_they_are(photos, tmp_path, 
         ("--run FLIPPED", "run: expected an intact model. Received: FLIPPED/model.keras ("),
     ],
 )
-def test_bad_input_ends_before_the_work(photos, tmp_path, monkeypatch, capsys, arguments, message):
+def test_bad_input_ends_before_the_work(photos, here, monkeypatch, capsys, arguments, message):
     monkeypatch.setattr(metrics, "evaluate", lambda *_: pytest.fail("the work began"))
-    monkeypatch.chdir(tmp_path)
     Path("file").touch()
     name = arguments.split()[1]
     classes = (*"012", "III", *"456789") if name == "OTHER" else DIGITS
@@ -188,7 +186,7 @@ def test_bad_input_ends_before_the_work(photos, tmp_path, monkeypatch, capsys, a
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 255
         file.write_bytes(content if name == "FLIPPED" else content[:1000])
-    assert message in fail(monkeypatch, capsys, *arguments.split())
+    assert message in fail(capsys, *arguments.split())
     assert not Path("file/new").exists()
 
 

@@ -1,7 +1,7 @@
 """Exports as a whole: versions, checks, removal of bad ones, every format."""
 
+import contextlib
 import json
-import os
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -71,8 +71,7 @@ def test_last_line_is_the_accuracy_and_versions_go_up(run, tmp_path, capsys):
         ),
     ],
 )
-def test_folders_and_options(run, tmp_path, monkeypatch, arguments, folder, options):
-    monkeypatch.chdir(tmp_path)
+def test_folders_and_options(run, here, monkeypatch, arguments, folder, options):
     Path("p").mkdir()
     Image.new("L", (9, 9)).save("p/a.png")
     calls = []
@@ -188,12 +187,8 @@ def _run_the_code_of_the_card(folder: Path) -> None:
     kind, shape = re.search(r"serving_default \| `images` (\w+) \((.*?)\)", card).groups()
     shape = [int(size) for size in shape.replace("batch", "1").split(",")]
     names: dict = {"images": np.zeros(shape, kind)}
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
+    with contextlib.chdir(folder):
         exec(code, names)
-    finally:
-        os.chdir(before)
     assert names["probabilities"].shape == (shape[0], 10)
     found = names["probabilities"].sum(-1) / (256 if kind == "uint8" else 1)
     np.testing.assert_allclose(found, 1, atol=0.02)

@@ -38,18 +38,18 @@ def test_files_are_those_of_the_local_runner(arguments, tmp_path, capsys):
     assert "resumes: 3 of 6 ranges are done" in capsys.readouterr().out
 
 
-def test_error_of_a_worker_is_one_line(arguments, shards, monkeypatch, capsys):
+def test_error_of_a_worker_is_one_line(arguments, shards, capsys):
     content = bytearray((shards / "train-1").read_bytes())
     content[len(content) // 2] ^= 1
     (shards / "train-1").write_bytes(content)
-    line = fail(main, monkeypatch, capsys, "label", *arguments, *DIRECT)
+    line = fail(main, capsys, "label", *arguments, *DIRECT)
     assert line.startswith(f"error: input: damaged file: {shards}/train-1, after")
     assert line.endswith("--damaged skip leaves the rest of it out\n")
 
 
-def test_unknown_option_of_beam_is_refused(arguments, tmp_path, monkeypatch, capsys):
+def test_unknown_option_of_beam_is_refused(arguments, tmp_path, capsys):
     option = ["--beam", "direct_num_worker=2"]
-    line = fail(main, monkeypatch, capsys, "label", *arguments, *DIRECT, *option)
+    line = fail(main, capsys, "label", *arguments, *DIRECT, *option)
     assert "beam: no such option. Received: 'direct_num_worker' (did you mean 'direct_num" in line
     assert not (tmp_path / "labels").exists()
 

@@ -115,19 +115,16 @@ def test_folder_of_another_job_is_refused(labels, field, value):
         ("damaged", "output: expected an intact job.json"),
     ],
 )
-def test_folder_of_something_else_is_refused(arguments, tmp_path, monkeypatch, capsys, place, part):
-    monkeypatch.chdir(tmp_path)
+def test_folder_of_something_else_is_refused(arguments, here, capsys, place, part):
     for name in ("notes/file.txt", "damaged/job.json"):
         Path(name).parent.mkdir()
         Path(name).write_text("{}")
-    assert part in fail(main, monkeypatch, capsys, "label", *arguments, "--output", place)
+    assert part in fail(main, capsys, "label", *arguments, "--output", place)
 
 
-def test_bad_input_is_refused_before_the_teacher_is_loaded(
-    arguments, no_model, monkeypatch, capsys, tmp_path
-):
+def test_bad_input_is_refused_before_the_teacher_is_loaded(arguments, no_model, capsys, tmp_path):
     pattern = f"{tmp_path}/nothing/*"
-    line = fail(main, monkeypatch, capsys, "label", *arguments, "--input", pattern)
+    line = fail(main, capsys, "label", *arguments, "--input", pattern)
     assert "input: expected TFRecord files or image files" in line
     assert not (tmp_path / "labels").exists()
 
@@ -204,12 +201,12 @@ def test_progress_has_no_total_where_numbers_are_unknown(takes, total):
     assert (task.total, task.completed, meter.images) == (total, 3, 3)
 
 
-def test_damaged_file_may_be_left_out_later(arguments, shards, tmp_path, monkeypatch, capsys):
+def test_damaged_file_may_be_left_out_later(arguments, shards, tmp_path, capsys):
     path = shards / "train-1"
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1  # which lengths do not show
     path.write_bytes(content)
-    line = fail(main, monkeypatch, capsys, "label", *arguments)
+    line = fail(main, capsys, "label", *arguments)
     assert "input: damaged file: " in line
     folder = tmp_path / "labels"
     assert "report.json" not in {path.name for path in folder.iterdir()}

@@ -103,9 +103,9 @@ def test_training_starts_from_it(own, published, capsys, classes):
         assert all(np.array_equal(*pair) for pair in pairs)
 
 
-def test_a_published_network_is_replaced_when_asked(run, copy, monkeypatch, capsys):
+def test_a_published_network_is_replaced_when_asked(run, copy, capsys):
     before = (copy / "README.md").read_text()
-    line = fail(monkeypatch, capsys, "--run", str(run), str(copy))
+    line = fail(capsys, "--run", str(run), str(copy))
     assert "expected a new folder, or --overwrite true" in line
     assert (copy / "README.md").read_text() == before
     publish.main(["--run", str(run), str(copy), "--overwrite", "true"])
@@ -121,15 +121,15 @@ def test_what_fails_leaves_everything_as_it_was(run, copy, tmp_path, monkeypatch
     before = (copy / "README.md").read_text()
     for target in (tmp_path / "new", copy):
         arguments = ["--run", str(run), str(target), "--overwrite", "true"]
-        assert "not the same" in fail(monkeypatch, capsys, *arguments)
+        assert "not the same" in fail(capsys, *arguments)
     assert (copy / "README.md").read_text() == before
     assert [path.name for path in tmp_path.iterdir()] == ["copy"]
 
 
-def test_what_a_killed_command_moved_aside_comes_back(run, copy, monkeypatch, capsys):
+def test_what_a_killed_command_moved_aside_comes_back(run, copy, capsys):
     """tests/zoo/test_files.py has the other moments."""
     copy.rename(copy.with_name(f".old-{copy.name}"))
-    line = fail(monkeypatch, capsys, "--run", str(run), str(copy))
+    line = fail(capsys, "--run", str(run), str(copy))
     assert "with a published network" in line
     assert {path.name for path in copy.iterdir()} == FILES
 
@@ -203,14 +203,13 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("line", "message"), ROWS, ids=[line for line, _ in ROWS])
-def test_bad_input(tmp_path, monkeypatch, capsys, line, message):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "photo.jpg").touch()
-    (tmp_path / "file.txt").touch()
+def test_bad_input(here, capsys, line, message):
+    (here / "full").mkdir()
+    (here / "full" / "photo.jpg").touch()
+    (here / "file.txt").touch()
     for name in (".git", "labels.txt"):  # a folder with the name of one of our files
-        (tmp_path / "repository" / name).mkdir(parents=True)
+        (here / "repository" / name).mkdir(parents=True)
     for name in ("repository/lambda_keras.json", "repository/notes.md", "card/README.md"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-    assert message in commands.refuse(f"publish {line}", monkeypatch, capsys)
+        (here / name).parent.mkdir(exist_ok=True)
+        (here / name).touch()
+    assert message in commands.refuse(f"publish {line}", capsys)

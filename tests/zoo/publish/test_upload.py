@@ -75,7 +75,7 @@ def test_without_login_nothing_is_done(served, tmp_path, monkeypatch, capsys, to
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
     if token is not None:
         monkeypatch.setenv("HF_TOKEN", token)
-    line = fail(monkeypatch, capsys, "--run", "runs/x", ADDRESS)
+    line = fail(capsys, "--run", "runs/x", ADDRESS)
     assert "expected a login to the Hugging Face hub (hf auth login): " in line
     assert not served.created
 
@@ -86,6 +86,6 @@ def test_what_the_hub_refuses_is_one_line(served, published, monkeypatch, capsys
     monkeypatch.setattr(
         folder, "write", lambda _, __, target, *___: shutil.copytree(published, target)
     )
-    line = fail(monkeypatch, capsys, "--run", "run", ADDRESS)
+    line = fail(capsys, "--run", "run", ADDRESS)
     assert "error: could not upload to owner/digits: " in line
     assert not served.commits

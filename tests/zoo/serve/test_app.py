@@ -215,7 +215,7 @@ def test_a_body_that_nobody_reads_ends_a_connection(url):
             pytest.fail("it is still open")
 
 
-def test_a_response_that_is_not_read_ends_a_connection(runtime, monkeypatch):
+def test_a_response_that_is_not_read_ends_a_connection(runtime):
     class Wide(Colours):
         def signatures(self):
             return {"serving_default": (super().signatures()["sizes"][0], {"p": ("float32", [-1])})}

@@ -14,7 +14,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "exports"
 
 
 @pytest.fixture
-def exports(tmp_path, monkeypatch) -> Path:
+def exports(here) -> Path:
     """Version 2 and 10 of a SavedModel, 3 of its ONNX file, and a detector."""
     for version in (
         "resnet/2/saved_model.pb",
@@ -27,10 +27,9 @@ def exports(tmp_path, monkeypatch) -> Path:
         "bad/1/saved_model.pb",
         "bad/2/other.txt",
     ):
-        (tmp_path / version).parent.mkdir(parents=True)
-        (tmp_path / version).touch()
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+        (here / version).parent.mkdir(parents=True)
+        (here / version).touch()
+    return here
 
 
 @pytest.mark.parametrize(

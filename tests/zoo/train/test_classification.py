@@ -271,7 +271,7 @@ def test_l2_is_of_the_variables_of_the_settings(monkeypatch, weight_decay_on, na
     assert [float(one.regularizer.l2) for one in found] == [0.25] * len(found)
 
 
-def test_several_devices_cannot_compile_with_xla(monkeypatch):
+def test_several_devices_cannot_compile_with_xla():
     devices = SimpleNamespace(strategy=tf.distribute.get_strategy(), replicas=1)
     config = TrainConfig(training={"jit_compile": True})
     with pytest.raises(ValueError, match=r"training\.jit_compile: expected false on several"):

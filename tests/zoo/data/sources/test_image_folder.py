@@ -1,5 +1,6 @@
 """Listing, splitting and checking image files."""
 
+import contextlib
 import re
 import shutil
 from pathlib import Path
@@ -107,7 +108,7 @@ def test_folders_of_splits_that_are_refused(names, tree):
         list_folder(tree(names), 0.2, 0)
 
 
-def test_flat_folders_next_to_a_table(tree, tmp_path, monkeypatch):
+def test_flat_folders_next_to_a_table(tree, tmp_path):
     """As of Kaggle: errors name the lines of the docs that make folders of classes."""
     folder = tree("train_images=flat test_images=flat")
     rows = [f"{i}.png,{label}" for i, label in enumerate(["cat", "dog"] * 4)]
@@ -119,9 +120,9 @@ def test_flat_folders_next_to_a_table(tree, tmp_path, monkeypatch):
         assert str(caught.value).count("\n") == 0
     page = (Path(__file__).parents[4] / "docs" / "training.md").read_text("utf-8")
     block = re.search(r"### Classes in a table\n.*?```python\n(.*?)```", page, re.DOTALL)
-    monkeypatch.chdir(folder)
-    exec(compile(block[1], "docs", "exec"), {})
-    train, test, classes = list_folder("images", 0.25, 0)
+    with contextlib.chdir(folder):
+        exec(compile(block[1], "docs", "exec"), {})
+    train, test, classes = list_folder(folder / "images", 0.25, 0)
     assert (len(train), len(test), classes) == (6, 2, ("cat", "dog"))
 
 
@@ -331,21 +332,19 @@ def test_class_of_one_image_is_named(tree):
         ImageFolder(DataConfig(source="image_folder", dir=str(folder))).open(4)
 
 
-def test_data_of_a_resumed_run(tree, tmp_path, monkeypatch):
+def test_data_of_a_resumed_run(tree, here):
     """They may be at another path, but must be the same."""
-    folder, index = tree("train val"), tmp_path / "records.json"
-    monkeypatch.chdir(tmp_path)
+    folder, index = tree("train val"), here / "records.json"
 
     def start(place, **settings):
         settings |= {"source": "image_folder", "dir": str(place)}
         return ImageFolder(DataConfig(**settings), index).open(4)
 
     write_json(index, start(folder).index)
-    moved = shutil.move(folder, tmp_path / "moved [2]")
+    moved = shutil.move(folder, here / "moved [2]")
     for place in (moved, "moved [2]", "./moved [2]/"):
         assert [*start(place).train.labels] == [0] * 8 + [1] * 8
-    with monkeypatch.context() as inside:
-        inside.chdir(moved)
+    with contextlib.chdir(moved):
         start(".")
     with pytest.raises(ValueError, match=r"'moved \[2\]', with other training images \(4"):
         start("moved [2]", train_split="validation")
