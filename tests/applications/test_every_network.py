@@ -198,9 +198,9 @@ FIRST = {NETWORKS[name].constructor: name for name in reversed(BUILT) if name !=
 @pytest.mark.parametrize(
     "name", [one if one in FIRST.values() else pytest.param(one, marks=SLOW) for one in BUILT]
 )
-def test_row_counts_the_built_model(name, monkeypatch):
+@networks.undrawn()
+def test_row_counts_the_built_model(name):
     row = NETWORKS[name]
-    networks.skip_drawing(monkeypatch)
     model = create_model(name, input_shape=(row.image_size, row.image_size, 3))
     assert model.name == name
     assert networks.trainable_parameters(model) == row.parameters
@@ -220,9 +220,9 @@ def test_row_counts_the_built_model(name, monkeypatch):
 @pytest.mark.one_backend
 @pytest.mark.slow
 @pytest.mark.parametrize(("form", "size"), DEEP)
-def test_rows_of_deep_models_count_their_blocks(form, size, monkeypatch):
+def test_rows_of_deep_models_count_their_blocks(form, size):
     depths = DEEP[form, size]
-    counts = counts_of_deep(form, size, depths, monkeypatch)
+    counts = counts_of_deep(form, size, depths)
     for name, blocks in depths.items():
         assert list(create_model(name).blocks) == blocks
     assert counts == {name: (NETWORKS[name].parameters, NETWORKS[name].gflops) for name in counts}
@@ -230,8 +230,8 @@ def test_rows_of_deep_models_count_their_blocks(form, size, monkeypatch):
 
 @pytest.mark.one_backend
 @pytest.mark.slow
-def test_table_16(monkeypatch):
+def test_table_16():
     """LambdaResNet-270 with a 7x7 scope: the published 34 GFLOPs are those of C-L-L-L."""
     names, arguments = ["lambda_resnet270"], {"placement": "CLLL", "scope": 7}
-    counts = counts_of_deep("lambda_resnet{}", 256, names, monkeypatch, **arguments)
+    counts = counts_of_deep("lambda_resnet{}", 256, names, **arguments)
     assert counts == {"lambda_resnet270": (47_697_384, 33.697)}

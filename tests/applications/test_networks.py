@@ -134,9 +134,9 @@ GROUPS = [
 
 
 @pytest.mark.parametrize(("row", "mixer"), GROUPS)
-def test_every_shown_argument_works_with_every_mixer(row, mixer, monkeypatch):
+@networks.specs_alone()
+def test_every_shown_argument_works_with_every_mixer(row, mixer):
     """Each is accepted and arrives in the spec that the network is built by."""
-    networks.skip_building(monkeypatch)
     constructor, chosen = getattr(applications, row.constructor), {"mixer": mixer} if mixer else {}
     plain = asdict(constructor(**chosen))
     known = build.GROUPS[row.constructor].__annotations__.keys()
@@ -157,9 +157,9 @@ def test_every_shown_argument_works_with_every_mixer(row, mixer, monkeypatch):
             constructor(**{other: 1}, **chosen)
 
 
-def test_another_mixer_has_its_own_arguments(monkeypatch):
+@networks.specs_alone()
+def test_another_mixer_has_its_own_arguments():
     """The network's own ones are changed one by one."""
-    networks.skip_building(monkeypatch)
     halonet = specs.NETWORKS["halonet26t"].spec
     changed = {"halo": {**halonet.arguments["halo"], "halo_size": 1}}
     assert applications.HaloNet26T(halo_size=1).arguments == changed
@@ -219,9 +219,9 @@ def test_arguments_of_other_networks_are_refused(name, argument, hint):
     assert hint in str(caught.value)
 
 
-def test_blocks_of_another_depth(monkeypatch):
+@networks.specs_alone()
+def test_blocks_of_another_depth():
     """Of a depth of the family, in every family, it is that network."""
-    networks.skip_building(monkeypatch)
     for family in specs.FAMILIES:
         for depth, (blocks, _) in specs.DEPTHS.items():
             other = create_model(family.format(depth))

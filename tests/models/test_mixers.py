@@ -42,9 +42,9 @@ def small(mixer: str, **arguments) -> keras.Model:
         for name in ATTENTION
     ],
 )
-def test_attention_takes_the_place_of_lambda_layers(mixer, monkeypatch):
+@networks.undrawn()
+def test_attention_takes_the_place_of_lambda_layers(mixer):
     """Its hyper-parameters are its own, or those of the table; those of lambda layers are not."""
-    networks.skip_drawing(monkeypatch)
     kind, model = MIXERS[mixer], small(mixer)
     layers = [layer for layer in model.layers if isinstance(layer, kind.layer)]
     assert [layer.name for layer in layers] == ["c4_block1_2_attention", "c5_block1_2_attention"]

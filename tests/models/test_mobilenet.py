@@ -17,16 +17,15 @@ def build(spec: MobileNetSpec, input_shape=(None, None, 3), **arguments) -> kera
 
 
 @pytest.fixture(scope="module")
+@networks.undrawn()
 def lambda_mobilenet() -> keras.Model:
-    with pytest.MonkeyPatch.context() as patch:
-        networks.skip_drawing(patch)
-        return build(LAMBDA_MOBILENET_V2)
+    return build(LAMBDA_MOBILENET_V2)
 
 
 @pytest.mark.one_backend
-def test_parameters_of_table_17(monkeypatch):
+@networks.undrawn()
+def test_parameters_of_table_17():
     """The other rows have names, whose counts test_registry.py and test_every_network.py hold."""
-    networks.skip_drawing(monkeypatch)
     one_pointwise = MobileNetSpec((10, 16), False, 1.0, LAMBDA_MOBILENET_V2.arguments)
     golden = networks.GOLDEN["table17_mobilenet_v2_224"]["lambda_10_16_one_pointwise"]
     assert networks.trainable_parameters(build(one_pointwise)) == golden["trainable_params"]

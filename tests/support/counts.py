@@ -14,11 +14,13 @@ def kind_of(stage: str, block: int, has_lambda: bool) -> tuple[str, bool, bool]:
 
 
 def counts_of_deep(
-    form: str, size: int, names: Iterable[str], monkeypatch, **arguments
+    form: str, size: int, names: Iterable[str], **arguments
 ) -> dict[str, tuple[int, float]]:
     """Parameters and 10^9 operations of deep models of a family of `networks.FORMS`, by name."""
-    networks.skip_drawing(monkeypatch)
-    model = create_model(form.format(50), input_shape=(size, size, 3), **arguments)
+    with networks.undrawn():
+        model = create_model(form.format(50), input_shape=(size, size, 3), **arguments)
+    with networks.specs_alone():
+        specs = {name: create_model(name, **arguments) for name in names}
     with_lambda = networks.lambda_blocks(model)
     sums, blocks = collections.Counter(), collections.defaultdict(set)
     for layer, node in flops.calls(model):
@@ -29,10 +31,8 @@ def counts_of_deep(
         blocks[kind].add(block if rest else "")
         sums[kind, "parameters"] += networks.trainable_parameters(layer)
         sums[kind, "operations"] += sum(flops._call_flops(layer, node).values())
-    networks.skip_building(monkeypatch)
     counts = {}
-    for name in names:
-        spec = create_model(name, **arguments)
+    for name, spec in specs.items():
         kinds = ["around"] + [
             kind_of(stage, block, block in spec.mixer_blocks[number])
             for number, stage in enumerate(networks.STAGES)

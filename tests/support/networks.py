@@ -2,11 +2,14 @@
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import keras
 import numpy as np
+import pytest
 from keras import ops
 
 from lambda_keras.applications import build
@@ -148,19 +151,22 @@ def shrunk(spec: ResNetSpec) -> ResNetSpec:
     return replace(spec, blocks=kept, filters=filters, mixer_blocks=mixer_blocks)
 
 
-def skip_drawing(monkeypatch) -> None:
+@contextmanager
+def undrawn() -> Iterator[None]:
     """Initializes weights to zeros: random numbers take most of the time of large networks."""
-    monkeypatch.setattr(
-        keras.initializers.VarianceScaling,
-        "__call__",
-        lambda _, shape, dtype=None: ops.zeros(shape, dtype),
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        zeros = lambda _, shape, dtype=None: ops.zeros(shape, dtype)  # noqa: E731
+        patch.setattr(keras.initializers.VarianceScaling, "__call__", zeros)
+        yield
 
 
-def skip_building(monkeypatch) -> None:
+@contextmanager
+def specs_alone() -> Iterator[None]:
     """Makes constructors return their spec in place of the model."""
-    for kind in build.BUILDERS:
-        monkeypatch.setitem(build.BUILDERS, kind, lambda spec, *_, **__: spec)
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in build.BUILDERS:
+            patch.setitem(build.BUILDERS, kind, lambda spec, *_, **__: spec)
+        yield
 
 
 def layer_errors(model: keras.Model, other: keras.Model, inputs: np.ndarray) -> dict[str, float]:

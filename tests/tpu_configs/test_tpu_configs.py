@@ -356,8 +356,8 @@ def test_ablations_of_tables_9_to_11_are_networks_of_the_published_size():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table", ["Table 4", "Table 12"])
-def test_other_ablations_build(table, monkeypatch):
-    networks.skip_drawing(monkeypatch)
+@networks.undrawn()
+def test_other_ablations_build(table):
     model = load(ABLATIONS.stem).model
     for overrides, _ in ABLATED[table]:
         network = create_network(model.model_copy(update={"overrides": overrides}), 1000)
@@ -365,9 +365,9 @@ def test_other_ablations_build(table, monkeypatch):
 
 
 @every_file
-def test_overrides_reach_the_network(file, monkeypatch):
+@networks.specs_alone()
+def test_overrides_reach_the_network(file):
     """Of the networks by their names, tests/zoo/test_registry.py builds and counts all."""
-    networks.skip_building(monkeypatch)
     config = load(file.stem).model
     spec = dataclasses.asdict(create_network(config, 1000))
     reached = {**spec["arguments"].get(spec.get("mixer"), {}), **spec}

@@ -47,9 +47,10 @@ NAMES = {"lambda": "resnet50_llll", "content": None}
 
 
 @pytest.fixture(autouse=True)
-def no_drawing(monkeypatch):
+def undrawn():
     """Counts need no weights."""
-    networks.skip_drawing(monkeypatch)
+    with networks.undrawn():
+        yield
 
 
 def count(name: str, **overrides) -> tuple[int, float]:
@@ -108,10 +109,9 @@ def counts_by_stage(**arguments) -> dict[str, tuple[int, int]]:
 
 
 @pytest.fixture(scope="module")
+@networks.undrawn()
 def convolutions() -> dict[str, tuple[int, int]]:
-    with pytest.MonkeyPatch.context() as patch:
-        networks.skip_drawing(patch)
-        return counts_by_stage(placement="CCCC")
+    return counts_by_stage(placement="CCCC")
 
 
 @pytest.mark.parametrize(("row", "mixer", "arguments"), BASELINE_ROWS, ids=str)

@@ -85,8 +85,8 @@ def test_rows_are_those_of_golden():
     assert other_sizes == {"lambda_resnet101"}
 
 
-def test_create_model_passes_arguments_on(monkeypatch):
-    networks.skip_drawing(monkeypatch)
+@networks.undrawn()
+def test_create_model_passes_arguments_on():
     model = create_model("lambda_resnet14", classes=7, input_shape=(16, 16, 3), name="mine")
     assert (model.name, model.output_shape) == ("mine", (None, 7))
     model = create_model("resnet50_cccl", placement="CCCC", include_top=False)
@@ -94,9 +94,9 @@ def test_create_model_passes_arguments_on(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["lambda_resnet14", "lambda_resnet50", "resnet50_llll"])
-def test_an_argument_has_one_spelling(name, monkeypatch):
+@networks.specs_alone()
+def test_an_argument_has_one_spelling(name):
     """The constructor's is that of overrides; old runs may have a mapping for the mixer."""
-    networks.skip_building(monkeypatch)
     constructor, row = getattr(applications, TABLE[name].constructor), TABLE[name].arguments
     spec = create_model(name, scope=7)
     assert spec == constructor(scope=7, **row) == create_model(name, mixer_arguments={"scope": 7})

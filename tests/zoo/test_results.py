@@ -9,7 +9,7 @@ from pathlib import Path
 import keras
 import pytest
 from support.counts import counts_of_deep
-from support.networks import FORMS, GOLDEN, skip_drawing
+from support.networks import FORMS, GOLDEN, undrawn
 
 from lambda_keras.applications import count_flops
 from lambda_keras.applications.build import arguments_of
@@ -94,15 +94,15 @@ def test_counts_of_golden_rows():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
-def test_counts_are_those_of_the_network(name, monkeypatch):
+@undrawn()
+def test_counts_are_those_of_the_network(name):
     one = OTHERS[name]
     family = re.sub(r"(resnet(_rs)?)(?!50)\d+", r"\1{}", one.network)
     if family in FORMS:
         names = [one.network]
-        counts = counts_of_deep(family, one.image_size, names, monkeypatch, **one.arguments)
+        counts = counts_of_deep(family, one.image_size, names, **one.arguments)
         assert counts == {one.network: (one.parameters, pytest.approx(one.gflops, abs=1e-3))}
         return
-    skip_drawing(monkeypatch)
     shape = (one.image_size, one.image_size, 3)
     model = create_model(one.network, input_shape=shape, **one.arguments)
     assert trainable_parameters(model) == one.parameters
@@ -114,9 +114,9 @@ def test_counts_are_those_of_the_network(name, monkeypatch):
     ("name", "size", "parameters", "gflops"),
     [("EfficientNetB6", 528, 43.04, 38.14), ("EfficientNetB7", 600, 66.35, None)],
 )
-def test_efficientnets_of_tables_5_and_15(name, size, parameters, gflops, monkeypatch):
+@undrawn()
+def test_efficientnets_of_tables_5_and_15(name, size, parameters, gflops):
     """Keras' own, by our counts: 43 M and 38 GFLOPs, and 66 M."""
-    skip_drawing(monkeypatch)
     model = getattr(keras.applications, name)(weights=None, input_shape=(size, size, 3))
     assert trainable_parameters(model) / 1e6 == pytest.approx(parameters, abs=0.01)
     if gflops:

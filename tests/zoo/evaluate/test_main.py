@@ -158,7 +158,7 @@ def test_images_of_the_training_are_refused_wherever_they_are(photos, here, monk
     ("arguments", "message"),
     [
         ("--run RUN --data.batch 3", "did you mean '--data.batch_size'?"),
-        ("--run RUN --output file/new", "Received: 'file/new' (file is a file, not"),
+        ("--run RUN --output file/new", "Received: 'file/new' (file is a file, not a folder)"),
         ("--run PLAIN --averaged false", "has no other weights (raw.weights.h5)"),
         ("--run RUN --data.dir photos", "data: dir is for source=image_folder"),
         (

@@ -149,8 +149,8 @@ def test_warm_start_takes_the_layers_in_common(tmp_path, capsys):
         ("resnet50_pytorch", None, r"model\.weights: .*do not fit the model"),
     ],
 )
-def test_weights_of_another_network_are_refused(tmp_path, monkeypatch, name, model, message):
-    networks.skip_drawing(monkeypatch)
+@networks.undrawn()
+def test_weights_of_another_network_are_refused(tmp_path, name, model, message):
     _, weights = saved(tmp_path)
     config = ModelConfig(name=name, image_size=32, weights=weights)
     config = config.model_copy(update={"weights_model": model})
