@@ -9,12 +9,17 @@ from keras import ops
 
 KINDS = ("cpu", "gpu", "tpu")
 
-_compiled_for: ContextVar[str | None] = ContextVar("compiled_for", default=None)
+# A kind of device, and whether XLA compiles for it.
+_compiled_for: ContextVar[tuple[str | None, bool | None]] = ContextVar(
+    "compiled_for", default=(None, None)
+)
 
 
 @contextmanager
-def compiling_for(kind: str):
+def compiling_for(kind: str, xla: bool | None = None):
     """Makes `device_kind` return one of `KINDS`, for code that is compiled for another device.
+
+    `inside_xla` returns `xla`, unless it is `None`.
 
     >>> from lambda_keras.layers.position_lambdas import compiling_for, device_kind
     >>> with compiling_for("tpu"):
@@ -23,7 +28,7 @@ def compiling_for(kind: str):
     """
     if kind not in KINDS:
         raise ValueError(f"expected kind to be one of {KINDS}. Received: kind={kind!r}")
-    token = _compiled_for.set(kind)
+    token = _compiled_for.set((kind, xla))
     try:
         yield
     finally:
@@ -32,7 +37,7 @@ def compiling_for(kind: str):
 
 def device_kind() -> str:
     """Kind of the backend's default device, one of `KINDS`."""
-    compiled_for = _compiled_for.get()
+    compiled_for, _ = _compiled_for.get()
     if compiled_for:
         return compiled_for
     backend = keras.backend.backend()
@@ -52,6 +57,9 @@ def inside_xla() -> bool:
     `jit_compile` of the function that is being traced, for which there is no public function; this
     module answers it for TensorFlow's own control flow.
     """
+    _, xla = _compiled_for.get()
+    if xla is not None:
+        return xla
     if keras.backend.backend() != "tensorflow":
         return keras.backend.backend() == "jax"
     control_flow = sys.modules["tensorflow.python.ops.control_flow_util"]

@@ -6,7 +6,6 @@ import pytest
 from lambda_keras.layers.position_lambdas import (
     CHOICES,
     capable,
-    choices,
     compiling_for,
     fastest,
 )
@@ -63,9 +62,8 @@ CPU = [
 def test_choices_on_cpus(
     monkeypatch, where, grid, scope, value_dim, intra_depth, causal, training, with_xla, without
 ):
-    monkeypatch.setattr(choices, "inside_xla", lambda: where == "xla")
     monkeypatch.setattr(keras.backend, "backend", lambda: where)
-    with compiling_for("cpu"):
+    with compiling_for("cpu", xla=where == "xla"):
         chosen = fastest(grid, scope, value_dim, training, causal=causal, intra_depth=intra_depth)
     # PyTorch has libraries for convolutions, but is slow at products in tiles.
     as_in_xla = where == "xla" or (where == "torch" and training)
@@ -100,9 +98,8 @@ def test_wide_and_narrow_values_and_strided_queries_on_cpus(
     monkeypatch, backend, size, value_dim, training, strides, chosen
 ):
     monkeypatch.setattr(keras.backend, "backend", lambda: backend)
-    monkeypatch.setattr(choices, "inside_xla", lambda: False)
     needs = {"causal": False, "intra_depth": 1}
-    with compiling_for("cpu"):
+    with compiling_for("cpu", xla=False):
         sizes = (size, size), (23, 23), value_dim
         assert fastest(*sizes, training, None, strides, **needs) == chosen
 
@@ -110,9 +107,8 @@ def test_wide_and_narrow_values_and_strided_queries_on_cpus(
 def test_heads_decide_between_queries_and_lambdas_on_cpus(monkeypatch):
     """Small scopes: products with queries grow with their number, lambdas do not."""
     monkeypatch.setattr(keras.backend, "backend", lambda: "tensorflow")
-    monkeypatch.setattr(choices, "inside_xla", lambda: False)
     sizes, needs = ((28, 28), (7, 7), 32), {"causal": False, "intra_depth": 1}
-    with compiling_for("cpu"):
+    with compiling_for("cpu", xla=False):
         chosen = {
             heads: fastest(*sizes, True, None, strides, heads, **needs)
             for heads, strides in ((1, 1), (4, 2), (8, 1))
@@ -144,10 +140,9 @@ ACCELERATORS = [
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize(("grid", "scope", "causal", "on_gpu", "on_tpu"), ACCELERATORS)
-def test_choices_on_accelerators(monkeypatch, grid, scope, causal, on_gpu, on_tpu, training):
-    monkeypatch.setattr(choices, "inside_xla", lambda: True)
+def test_choices_on_accelerators(grid, scope, causal, on_gpu, on_tpu, training):
     for kind, expected in (("gpu", on_gpu), ("tpu", on_tpu)):
-        with compiling_for(kind):
+        with compiling_for(kind, xla=True):
             chosen = fastest(grid, scope, 32, training, causal=causal, intra_depth=1)
         assert chosen == (expected[training] if isinstance(expected, tuple) else expected)
 
@@ -172,11 +167,10 @@ def test_choices_on_accelerators(monkeypatch, grid, scope, causal, on_gpu, on_tp
     ],
 )
 def test_choices_without_xla_or_for_small_batches(
-    monkeypatch, kind, grid, scope, batch, causal, xla, forward, training
+    kind, grid, scope, batch, causal, xla, forward, training
 ):
-    monkeypatch.setattr(choices, "inside_xla", lambda: xla)
     sizes, needs = (grid, (scope,) * len(grid), 32), {"causal": causal, "intra_depth": 1}
-    with compiling_for(kind):
+    with compiling_for(kind, xla):
         found = [fastest(*sizes, trains, batch, **needs) for trains in (False, True)]
     assert found == [forward, training]
 

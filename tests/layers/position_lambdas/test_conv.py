@@ -8,6 +8,7 @@ import sys
 import keras
 import pytest
 
+from lambda_keras.layers.position_lambdas import compiling_for
 from lambda_keras.layers.position_lambdas.conv import conv, countable
 
 
@@ -69,12 +70,12 @@ def test_precision_of_the_convolution(monkeypatch, grid, kind):
     module = sys.modules[conv.__module__]
     original = module.convolve
     monkeypatch.setattr(module, "convolve", convolve)
-    monkeypatch.setattr(module, "device_kind", lambda: kind)
     size = math.prod(grid)
     queries = keras.ops.ones((2, *grid, 3, 4), "bfloat16")
     values = keras.ops.ones((2, *grid, 5, 1), "bfloat16")
     embeddings = keras.ops.ones((*(3 for _ in grid), 1, 4), "bfloat16")
-    outputs = conv(queries, values, embeddings)
+    with compiling_for(kind):
+        outputs = conv(queries, values, embeddings)
     exact = kind == "cpu" and keras.backend.backend() != "jax"
     assert seen == ["float32" if exact else "bfloat16"] * 2
     assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"

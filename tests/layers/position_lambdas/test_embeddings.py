@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from support import reference
 
-from lambda_keras.layers.position_lambdas import dense_embeddings, embeddings
+from lambda_keras.layers.position_lambdas import compiling_for, dense_embeddings, embeddings
 
 GRIDS = [((4,), (6,), (5,)), ((3, 5), (4, 2), (3, 7)), ((2, 3, 2), (2, 1, 4), (3, 3, 3))]
 
@@ -17,12 +17,11 @@ GRIDS = [((4,), (6,), (5,)), ((3, 5), (4, 2), (3, 7)), ((2, 3, 2), (2, 1, 4), (3
 )
 @pytest.mark.parametrize(("query_grid", "context_grid", "scope"), GRIDS)
 def test_dense_embeddings(monkeypatch, query_grid, context_grid, scope, xla, kind, most):
-    monkeypatch.setattr(embeddings, "inside_xla", lambda: xla)
-    monkeypatch.setattr(embeddings, "device_kind", lambda: kind)
     monkeypatch.setattr(embeddings, "MAX_DENSE_POSITIONS", most)
     relative = np.random.default_rng(0).normal(size=(*scope, 2, 3)).astype("float32")
     expected = reference.embed(relative, query_grid, context_grid)
-    dense = dense_embeddings(keras.ops.convert_to_tensor(relative), query_grid, context_grid)
+    with compiling_for(kind, xla):
+        dense = dense_embeddings(keras.ops.convert_to_tensor(relative), query_grid, context_grid)
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(dense), expected)
 
 

@@ -12,14 +12,13 @@ from support.arrays import assert_near
 from lambda_keras.layers import LambdaLayer, tiles
 from lambda_keras.layers.position_lambdas import (
     IMPLEMENTATIONS,
-    apply,
     capable,
+    compiling_for,
     dense,
     fourier,
     relative_outputs,
     toeplitz_conv,
 )
-from lambda_keras.layers.position_lambdas import embeddings as embedding
 from lambda_keras.layers.tiles import tile
 
 TOLERANCE = 1e-5
@@ -133,11 +132,10 @@ def test_outputs_and_gradients(case, implementation):
 
 
 @pytest.mark.parametrize(("case", "implementation"), IN_XLA)
-def test_orders_of_products_for_xla(monkeypatch, case, implementation):
+def test_orders_of_products_for_xla(case, implementation):
     """The same results outside of XLA, where they are quick to get."""
-    for module in (apply, fourier, embedding):
-        monkeypatch.setattr(module, "inside_xla", lambda: True)
-    test_outputs_and_gradients(case, implementation)
+    with compiling_for("cpu", xla=True):
+        test_outputs_and_gradients(case, implementation)
 
 
 @pytest.mark.parametrize("implementation", ["query_first", "fourier"])
