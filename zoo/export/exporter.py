@@ -57,6 +57,7 @@ class Export:
     summary: Callable[[Outputs], Sequence[str]] = lambda outputs: ()  # lines of further results
     sections: Mapping[str, str] = field(default_factory=dict)  # further ones of the model card
     batch_size: int | None = None  # of every call; None: any
+    run: Callable[..., Outputs] = run  # the files, in a new process
 
     def to(self, parent: Path) -> Path:
         """Writes the next version in a folder, and returns its folder."""
@@ -95,7 +96,7 @@ class Export:
             print(f"writing {self.title} as {title}", flush=True)
             write(folder)
             print("comparing it with Keras in a new process", flush=True)
-            outputs = run(self.format_name, folder, inputs, self.batch_size)
+            outputs = self.run(self.format_name, folder, inputs, self.batch_size)
             differences = {
                 name: check.difference(outputs[name]) for name, check in self.checks.items()
             }

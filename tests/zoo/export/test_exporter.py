@@ -86,7 +86,7 @@ def test_folders_and_options(run, here, monkeypatch, arguments, folder, options)
     assert calls == [("lambda_resnet14", Run(run), asked.format, Options(**options))]
 
 
-def an_export(*differences: float) -> tuple[exporter.Export, list[str]]:
+def an_export(run, *differences: float) -> tuple[exporter.Export, list[str]]:
     """An export with two ways to be written; outputs of one signature differ by some numbers."""
     written: list[str] = []
 
@@ -98,44 +98,47 @@ def an_export(*differences: float) -> tuple[exporter.Export, list[str]]:
     checks = {"features": exporter.Check({"x": np.zeros((2, 3))}, lambda _: next(left))}
     checks["images"] = exporter.Check({}, lambda _: 0.0)
     writers = {way: partial(write, way) for way in ("folded", "variables")}
-    return exporter.Export("x", ["a"], {}, "", "saved_model", writers, checks, 1e-5), written
+    return exporter.Export(
+        "x", ["a"], {}, "", "saved_model", writers, checks, 1e-5, run=run
+    ), written
 
 
-def test_the_first_way_whose_outputs_are_equal_is_kept(tmp_path, monkeypatch, capsys):
-    features = {"y": np.zeros((2, 4))}
-    monkeypatch.setattr(exporter, "run", lambda *_: {"images": {}, "features": features})
-    one, written = an_export(1e-5)
+def test_the_first_way_whose_outputs_are_equal_is_kept(tmp_path, capsys):
+    run = lambda *_: {"images": {}, "features": {"y": np.zeros((2, 4))}}  # noqa: E731
+    one, written = an_export(run, 1e-5)
     assert (one.to(tmp_path / "one") / "folded").exists()
     assert written == ["folded"]
-    two, written = an_export(2e-5, 3e-6)
+    two, written = an_export(run, 2e-5, 3e-6)
     folder = two.to(tmp_path / "two")
     assert written == ["folded", "variables"]
     assert [path.name for path in folder.iterdir() if path.suffix == ""] == ["variables"]
     assert "  differs by 2.0e-05 in features, more than 1e-05\n" in capsys.readouterr().out
     row = "| features | `x` float64 (batch, 3) | `y` float64 (batch, 4) | 3.0e-06 |"
     assert row in (folder / "model_card.md").read_text()
-    none, _ = an_export(2e-5, 1e-4)
+    none, _ = an_export(run, 2e-5, 1e-4)
     with pytest.raises(ValueError, match=r"from Keras by 1\.0e-04 in features.*; it was removed"):
         none.to(tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 
-def test_outputs_that_are_not_finite_are_never_equal(tmp_path, monkeypatch):
+def test_outputs_that_are_not_finite_are_never_equal(tmp_path):
     """Nor are those of another shape, with int8 either, where every difference is allowed."""
     expected = {"y": np.zeros((1, 2))}
     check = exporter.Check({}, partial(exporter.largest_difference, expected))
-    one = replace(an_export()[0], checks={"images": check}, allowed=verify.MAX_DIFFERENCE["int8"])
+
+    def of(y):
+        one, _ = an_export(lambda *_: {"images": {"y": np.array(y)}})
+        return replace(one, checks={"images": check}, allowed=verify.MAX_DIFFERENCE["int8"])
+
     for wrong in ([[0, np.nan]], [[0, -np.inf]], [[0]]):
-        monkeypatch.setattr(exporter, "run", lambda *_, y=wrong: {"images": {"y": np.array(y)}})
         with pytest.raises(
             ValueError, match="by outputs of images: missing, of other shapes, or n"
         ):
-            one.to(tmp_path)
-    monkeypatch.setattr(exporter, "run", lambda *_: {"images": {"y": np.array([[9.0, 0]])}})
-    assert one.to(tmp_path).name == "1"
+            of(wrong).to(tmp_path)
+    assert of([[9.0, 0]]).to(tmp_path).name == "1"
 
 
-def test_exports_at_the_same_time_are_versions(tmp_path, monkeypatch):
+def test_exports_at_the_same_time_are_versions(tmp_path):
     """All of them write before one is ready, and a later start leaves them alone."""
     writing = threading.Barrier(3)
 
@@ -144,11 +147,11 @@ def test_exports_at_the_same_time_are_versions(tmp_path, monkeypatch):
         (folder / "written by").write_text(str(threading.get_ident()))
         writing.wait(timeout=60)
 
-    monkeypatch.setattr(exporter, "run", lambda *_: {"features": {}})
-    checks = {"features": exporter.Check({}, lambda outputs: 0.0)}
-    an_export = exporter.Export("x", [], {}, "", "saved_model", {"x": write}, checks, 0)
+    one = replace(
+        an_export(lambda *_: {"images": {}, "features": {}}, 0, 0, 0)[0], writers={"x": write}
+    )
     with ThreadPoolExecutor(3) as pool:
-        folders = list(pool.map(lambda _: an_export.to(tmp_path / "x"), range(3)))
+        folders = list(pool.map(lambda _: one.to(tmp_path / "x"), range(3)))
     assert sorted(folder.name for folder in folders) == ["1", "2", "3"]
     assert len({(folder / "written by").read_text() for folder in folders}) == 3
     assert sorted(path.name for path in folders[0].parent.iterdir()) == ["1", "2", "3"]
