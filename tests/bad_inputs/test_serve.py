@@ -11,6 +11,11 @@ from zoo.serve.exports import Export
 FIXTURE = str(Path(__file__).parents[1] / "fixtures" / "exports" / "onnx")
 
 
+@pytest.fixture(autouse=True)
+def nothing_loads(monkeypatch):
+    monkeypatch.setattr(Export, "load", lambda *_: pytest.fail("it was loaded"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -35,13 +40,11 @@ FIXTURE = str(Path(__file__).parents[1] / "fixtures" / "exports" / "onnx")
         (f"{FIXTURE} --hots a", "did you mean '--host'"),
     ],
 )
-def test_bad_arguments(monkeypatch, capsys, arguments, message, here):
-    monkeypatch.setattr(Export, "load", lambda *_: pytest.fail("it was loaded"))
+def test_bad_arguments(capsys, arguments, message, here):
     assert message in commands.refuse(f"serve {arguments}".strip(), capsys)
 
 
-def test_a_port_in_use(monkeypatch, capsys, here):
-    monkeypatch.setattr(Export, "load", lambda *_: pytest.fail("it was loaded"))
+def test_a_port_in_use(capsys, here):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         line = commands.refuse(f"serve {FIXTURE} --port {port}", capsys)

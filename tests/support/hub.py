@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import pytest
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TOKEN = "hf_of_the_owner"
 LARGE = (".safetensors", ".h5")  # stored beside git, as the hub's .gitattributes have it
@@ -209,19 +211,19 @@ def running(hub: Hub) -> Iterator[ThreadingHTTPServer]:
 
 
 @contextmanager
-def served(cache: str, monkeypatch: Any) -> Iterator[Hub]:
+def served(cache: str) -> Iterator[Hub]:
     """Yields a hub, with the settings that HF_ENDPOINT and HF_HOME would give this process."""
     import huggingface_hub.constants as constants
 
     hub = Hub()
-    with running(hub) as server:
+    with running(hub) as server, pytest.MonkeyPatch.context() as patch:
         hub.address = f"http://127.0.0.1:{server.server_port}"
         hub.close = server.server_close
         template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, hub.address)
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        monkeypatch.setattr(constants, "ENDPOINT", hub.address)
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", cache)
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        patch.setattr(constants, "ENDPOINT", hub.address)
+        patch.setattr(constants, "HF_HUB_CACHE", cache)
+        patch.setattr(constants, "HF_HUB_OFFLINE", False)
         # Its storage for large files speaks a protocol of its own.
-        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        patch.setattr(constants, "HF_HUB_DISABLE_XET", True)
         yield hub

@@ -27,9 +27,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def served(tmp_path, monkeypatch):
+def served(tmp_path):
     """A hub, for this process."""
-    with stand_in.served(str(tmp_path / "cache"), monkeypatch) as served:
+    with stand_in.served(str(tmp_path / "cache")) as served:
         yield served
 
 
@@ -38,14 +38,10 @@ def cut(request, served, monkeypatch):
     """A function that cuts the network."""
 
     def cut() -> None:
-        constants = huggingface_hub.constants
         if request.param == "switched off":
-            monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-        else:  # nothing listens there
-            template = constants.HUGGINGFACE_CO_URL_TEMPLATE
-            template = template.replace(served.address, "http://127.0.0.1:9")
-            monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-            monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+            monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+        else:
+            served.close()
 
     return cut
 

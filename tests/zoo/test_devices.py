@@ -21,8 +21,20 @@ tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfigur
 """
 
 
-def test_auto_on_one_cpu_is_one_device(monkeypatch):
-    monkeypatch.delenv("TPU_NAME", raising=False)
+@pytest.fixture(autouse=True)
+def nothing_in_the_environment(monkeypatch):
+    for name in ("TPU_NAME", "TF_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def nothing_hidden(monkeypatch):
+    """The environment does not hide accelerators, as that of tests does."""
+    for name in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_auto_on_one_cpu_is_one_device():
     chosen = find_devices("auto")
     assert chosen == Devices(1, Host(), "CPU")
     assert str(chosen) == "CPU, 1 replica(s)"
@@ -52,7 +64,6 @@ def test_hosts_share_every_batch():
     ],
 )
 def test_auto_prefers_tpu_then_several_gpus(monkeypatch, gpus, tpu, expected):
-    monkeypatch.delenv("TPU_NAME", raising=False)
     monkeypatch.setattr(devices, "_physical", lambda kind: ["gpu"] * gpus * (kind == "GPU"))
     monkeypatch.setattr(devices, "_tpu_strategy", lambda name: Strategy("tpu"))
     monkeypatch.setattr(devices, "_mirrored_strategy", lambda kind: Strategy("mirrored"))
@@ -80,9 +91,7 @@ def test_tpu_name_from_the_environment(monkeypatch):
     assert find_devices("auto", "named").strategy.name == "named"
 
 
-def test_devices_that_are_not_there(monkeypatch):
-    for name in ("TPU_NAME", "TF_CONFIG"):
-        monkeypatch.delenv(name, raising=False)
+def test_devices_that_are_not_there():
     with pytest.raises(ValueError, match="no TPU found"):
         find_devices("tpu")
     with pytest.raises(ValueError, match="two or more devices"):
@@ -128,9 +137,8 @@ def test_jax_takes_no_name_of_a_tpu(monkeypatch):
         ("vfio/vfio", "tensorflow", None),
     ],
 )
-def test_accelerator_that_the_backend_does_not_see(tmp_path, monkeypatch, file, backend, line):
-    for name in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
-        monkeypatch.delenv(name, raising=False)
+@pytest.mark.usefixtures("nothing_hidden")
+def test_accelerator_that_the_backend_does_not_see(tmp_path, file, backend, line):
     assert unseen_accelerator(backend, tmp_path) is None
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).touch()
@@ -139,12 +147,12 @@ def test_accelerator_that_the_backend_does_not_see(tmp_path, monkeypatch, file, 
     assert line is None or line.format(tmp_path / file) in said
 
 
+@pytest.mark.usefixtures("nothing_hidden")
 def test_accelerator_that_is_seen_or_hidden_on_purpose(tmp_path, monkeypatch):
     (tmp_path / "nvidia0").touch()
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    assert unseen_accelerator("tensorflow", tmp_path) is None
-    for name in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
-        monkeypatch.delenv(name, raising=False)
+    with monkeypatch.context() as patch:
+        patch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+        assert unseen_accelerator("tensorflow", tmp_path) is None
     monkeypatch.setattr(devices, "_physical", lambda kind: [kind])
     assert unseen_accelerator("tensorflow", tmp_path) is None
     assert "the GPU" in unseen_accelerator("jax", tmp_path)
@@ -153,7 +161,6 @@ def test_accelerator_that_is_seen_or_hidden_on_purpose(tmp_path, monkeypatch):
 
 
 def test_run_on_the_cpu_says_which_accelerator_it_misses(monkeypatch, capsys):
-    monkeypatch.delenv("TPU_NAME", raising=False)
     monkeypatch.setattr(devices, "unseen_accelerator", lambda backend: f"{backend} misses it")
     find_devices("one_device")
     assert capsys.readouterr().err == "tensorflow misses it\n"

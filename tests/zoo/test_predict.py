@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -85,7 +84,9 @@ class Red:
     """Takes every image for red."""
 
     name = "red"
-    precisions: ClassVar[list] = []
+
+    def __init__(self):
+        self.precisions = []
 
     def load(self):
         return self
@@ -101,9 +102,16 @@ class Red:
         return np.zeros((4, 4, 3))
 
 
-def test_many_images_take_several_grids(here, monkeypatch, capsys):
+@pytest.fixture
+def red(here, monkeypatch) -> Red:
+    """The classifier of every command, in the folder with two images."""
+    red = Red()
+    monkeypatch.setattr(kinds, "choose", lambda _: red)
+    return red
+
+
+def test_many_images_take_several_grids(red, here, monkeypatch, capsys):
     drawn = []
-    monkeypatch.setattr(kinds, "choose", lambda _: Red())
     monkeypatch.setattr(plots, "plot_scores", lambda *call: drawn.append(call))
     (here / "many").mkdir()
     for i in range(201):
@@ -127,13 +135,10 @@ def test_as_many_grids_as_needed(photos, grids):
     assert predict._outputs(None, photos) == []
 
 
-@pytest.mark.usefixtures("here")
-def test_the_precision_is_that_of_the_settings(monkeypatch):
-    monkeypatch.setattr(kinds, "choose", lambda _: Red())
-    monkeypatch.setattr(Red, "precisions", [])
+def test_the_precision_is_that_of_the_settings(red):
     for arguments in ([], ["--precision", "mixed_bfloat16"]):
         main(["flower.png", "--run", "run", *arguments])
-    assert Red.precisions == [None, "mixed_bfloat16"]
+    assert red.precisions == [None, "mixed_bfloat16"]
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -151,8 +156,7 @@ def test_no_image_is_replaced(tmp_path, number):
 
 
 @pytest.mark.parametrize("output", ["predictions.json", "predictions.png"])
-def test_a_name_that_is_not_utf_8_costs_no_prediction(here, monkeypatch, capsys, output):
-    monkeypatch.setattr(kinds, "choose", lambda _: Red())
+def test_a_name_that_is_not_utf_8_costs_no_prediction(red, here, capsys, output):
     odd = [os.fsdecode(b"caf\xe9.png"), "\x1b[2J.png", "two\nlines.png", 'a "b".png']
     (here / "odd").mkdir()
     for name in odd:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -159,8 +160,8 @@ def test_only_uploads_are_opened(uploads, photo):
         assert refused(value), value
 
 
-def launched(monkeypatch, **changes) -> dict:
-    """Arguments with which a page is launched."""
+def launched(**changes) -> dict:
+    """Arguments with which a page is launched; SIGTERM then acts like Ctrl+C."""
     arguments: dict = {"host": "127.0.0.1", "port": 7860, "password": None, "is_private": True}
     seen: dict = {}
     blocks = SimpleNamespace(
@@ -168,14 +169,15 @@ def launched(monkeypatch, **changes) -> dict:
         block_thread=lambda: None,
         local_url="http://127.0.0.1:7860/",
     )
-    monkeypatch.setattr(page.signal, "signal", lambda *_: None)
+    before = signal.getsignal(signal.SIGTERM)
     page.serve(SimpleNamespace(build=lambda: blocks), **{**arguments, **changes})
+    assert signal.signal(signal.SIGTERM, before) is signal.default_int_handler
     return seen
 
 
-def test_hosts_passwords_and_addresses(monkeypatch, capsys):
+def test_hosts_passwords_and_addresses(capsys):
     url = "https://demo.example/demo"
-    open_, behind = launched(monkeypatch), launched(monkeypatch, password="größe 12", url=url)
+    open_, behind = launched(), launched(password="größe 12", url=url)
     assert open_["auth"] is None
     known = [behind["auth"]("me", word) for word in ("größe 12", "größe 1", "", "größe 123")]
     assert known == [True, False, False, False]
@@ -197,7 +199,7 @@ def test_hosts_passwords_and_addresses(monkeypatch, capsys):
     names = ("127.0.0.1:1", "localhost", "[::1]:1", "evil.example", "127.0.0.1.evil.example", "")
     assert statuses(open_, *names) == [200, 200, 200, 400, 400, 400]
     assert statuses(behind, "demo.example", "a.example") == [200, 400]
-    assert statuses(launched(monkeypatch, is_private=False), "a.example") == [200]
+    assert statuses(launched(is_private=False), "a.example") == [200]
     app = open_["app_kwargs"]["middleware"][1].cls(passed)
     assert status(app, "localhost", "/gradio_api/file=http://example.invalid/a.png") == 404
 

@@ -1,5 +1,6 @@
 """Comparison of exports with Keras: differences are found wherever they are."""
 
+import shutil
 from dataclasses import replace
 from functools import partial
 
@@ -7,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import yaml
 
 from zoo.data.crops import decode_center
 from zoo.export import verify
@@ -15,7 +17,6 @@ from zoo.export.exporter import Check, largest_difference
 from zoo.export.saved_model import Runtime, SavedModel
 from zoo.export.verify import MAX_DIFFERENCE, as_in_file, checks_of, export_of, top_difference
 from zoo.inference.classifier import predict
-from zoo.inference.source import run as source_run
 from zoo.inference.source.run import Run
 from zoo.inference.source.weights import Weights
 
@@ -60,12 +61,12 @@ def test_samples_are_examples(run, export, examples, monkeypatch):
     assert held_out.checks["serving_default"].inputs["images"].shape == (5, 16, 16, 3)
 
 
-def test_run_without_its_images(run, monkeypatch, capsys):
-    def gone(*_):
-        raise ValueError("data.dir: expected a folder of images")
-
-    monkeypatch.setattr(source_run, "held_out_files", gone)
-    files, labels = Run(run).held_out_files(99)
+def test_run_without_its_images(run, tmp_path, capsys):
+    moved = shutil.copytree(run, tmp_path / "run")
+    settings = yaml.safe_load((moved / "config.yaml").read_text())
+    settings["data"] |= {"source": "image_folder", "dir": str(tmp_path / "gone")}
+    (moved / "config.yaml").write_text(yaml.safe_dump(settings))
+    files, labels = Run(moved).held_out_files(99)
     assert (len(files), labels) == (18, None)
     assert (
         "without test accuracy, compared on photographs: data.dir: exp" in capsys.readouterr().err

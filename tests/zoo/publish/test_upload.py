@@ -24,7 +24,7 @@ ADDRESS = "hf://owner/digits"
 def served(tmp_path, monkeypatch):
     """A hub where the user of this process is logged in."""
     monkeypatch.setenv("HF_TOKEN", stand_in.TOKEN)
-    with stand_in.served(str(tmp_path / "cache"), monkeypatch) as served:
+    with stand_in.served(str(tmp_path / "cache")) as served:
         yield served
 
 

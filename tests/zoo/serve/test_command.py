@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ FIXTURE = Path(__file__).parents[2] / "fixtures" / "exports" / "onnx"
 
 
 @pytest.fixture
-def served(monkeypatch) -> list:
+def served(monkeypatch) -> Iterator[list]:
     """Models that were served, and how their export was loaded."""
     calls = []
 
@@ -33,13 +34,15 @@ def served(monkeypatch) -> list:
 
     monkeypatch.setattr(connections, "server", Server)
     monkeypatch.setattr(Export, "load", load)
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "1")
-    return calls
+    before = signal.getsignal(signal.SIGTERM)
+    yield calls
+    signal.signal(signal.SIGTERM, before)
 
 
 def test_defaults(served, capsys):
     run(ServeConfig(export=FIXTURE, port=0))
+    assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler  # as of Ctrl+C
     loaded, model = served
     assert loaded == (FIXTURE, 1, 0, "1")
     assert (model.name, model.version) == ("exports", "1")
@@ -51,13 +54,6 @@ def test_defaults(served, capsys):
     assert not printed.err
     with pytest.raises(RuntimeError, match="after shutdown"):
         model._batches.submit("sizes", {})
-
-
-def test_end_of_a_service_is_that_of_ctrl_c(served, monkeypatch):
-    handlers = {}
-    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
-    run(ServeConfig(export=FIXTURE, port=0))
-    assert handlers == {signal.SIGTERM: signal.default_int_handler}
 
 
 def test_every_setting_reaches_the_server(served, capsys):
