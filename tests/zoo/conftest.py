@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 from PIL import Image
@@ -49,6 +50,27 @@ def no_model(monkeypatch):
 
     for kind in (Published, Run, Weights):
         monkeypatch.setattr(kind, "load", lambda *_: pytest.fail("the model came first"))
+
+
+@pytest.fixture
+def figures(monkeypatch) -> list:
+    """Figures, in the order in which they are written."""
+    from matplotlib.figure import Figure
+
+    written, save = [], Figure.savefig
+
+    def spy(figure, *arguments, **options):
+        written.append(figure)
+        save(figure, *arguments, **options)
+
+    monkeypatch.setattr(Figure, "savefig", spy)
+    return written
+
+
+@pytest.fixture
+def on_jax(monkeypatch) -> None:
+    """Keras says that it runs on JAX."""
+    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
 
 
 @pytest.fixture(scope="session")

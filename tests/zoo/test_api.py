@@ -209,7 +209,6 @@ def test_lambda_maps_of_what_has_none(classifier, china):
         lambda_maps(replace(classifier, model=model), china, 0, 0)
 
 
-def test_lambda_maps_need_tensorflow(classifier, china, monkeypatch):
-    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+def test_lambda_maps_need_tensorflow(classifier, china, on_jax):
     with pytest.raises(ValueError, match=r"expected Keras on tensorflow .*Received: 'jax'"):
         lambda_maps(classifier, china, 0, 0)

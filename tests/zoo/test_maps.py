@@ -45,20 +45,15 @@ def photo(tmp_path) -> str:
 
 
 def test_attention_maps_and_lambdas_of_two_runs_stand_in_one_picture(
-    runs, photo, tmp_path, monkeypatch, capsys
+    runs, photo, figures, tmp_path, monkeypatch, capsys
 ):
-    drawn = []
-    save = plots.save_figure
-    monkeypatch.setattr(
-        plots, "save_figure", lambda figure, path: drawn.append(figure) or save(figure, path)
-    )
     rows, draw = [], plots.plot_rows
     monkeypatch.setattr(plots, "plot_rows", lambda *given: rows.extend(given[3]) or draw(*given))
     output = tmp_path / "maps.png"
     chosen = ["--run", runs["lambda"], "--beside", runs["global"], "--queries", "0:0,1:1"]
     maps.main([photo, *chosen, "--output", str(output)])
     assert f"wrote {output}" in capsys.readouterr().out
-    titles = [part.get_suptitle() for part in drawn[0].subfigs]
+    titles = [part.get_suptitle() for part in figures[0].subfigs]
     assert [title.split(" of")[0].split(",")[0] for title in titles] == [
         "Queries in the image",
         "Lambdas",
@@ -72,9 +67,9 @@ def test_attention_maps_and_lambdas_of_two_runs_stand_in_one_picture(
     image = preprocess_input(classifier.view(photo))
     expected = attention_maps(classifier.model, last, image, 1, 1)
     np.testing.assert_allclose(rows[-1].pictures[1], expected.mean(0), rtol=1e-5)
-    assert all(len(part.axes) in (2, 3) for part in drawn[0].subfigs)  # and a color bar
+    assert all(len(part.axes) in (2, 3) for part in figures[0].subfigs)  # and a color bar
     maps.main([photo, *chosen[:2], "--queries", "1:1", "--output", str(output)])
-    assert all(len(part.axes) in (1, 2) for part in drawn[1].subfigs)
+    assert all(len(part.axes) in (1, 2) for part in figures[1].subfigs)
     with Image.open(output) as picture:
         assert len(np.unique(np.asarray(picture))) > 50
 

@@ -30,8 +30,8 @@ def test_automatic_precision(policy, kind, flags, chosen, monkeypatch, capsys):
     assert capsys.readouterr().out == printed
 
 
+@pytest.mark.usefixtures("on_jax")
 def test_automatic_precision_on_jax_is_float32(monkeypatch):
-    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
     monkeypatch.setattr(Path, "read_text", lambda _: "flags : avx512_bf16")
     assert resolve_precision("auto", "CPU") == "float32"
 

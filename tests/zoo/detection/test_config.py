@@ -1,6 +1,5 @@
 """Settings of detectors: described, saved and read back."""
 
-import keras
 import pytest
 
 from zoo import run_folder
@@ -52,10 +51,10 @@ def test_configurations_of_the_zoo_are_of_the_task(name):
     assert find_task({"config": name}) == "detection"
 
 
-def test_wrong_settings_and_backends_of_functions(tmp_path, monkeypatch):
+def test_wrong_settings_and_backends_of_functions(tmp_path, request):
     with pytest.raises(ValueError, match=r"training\.steps: Input should be"):
         train("lambda_resnet14_shapes", training={"steps": 0})
-    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+    request.getfixturevalue("on_jax")
     with pytest.raises(ValueError, match=r"expected Keras on tensorflow .*Received: 'jax'"):
         train(task="detection", output_dir=tmp_path, data={"dir": tmp_path})
     assert not list(tmp_path.iterdir())

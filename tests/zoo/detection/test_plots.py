@@ -20,12 +20,8 @@ def found(score, category=1, **others):
 
 
 @pytest.fixture
-def draw(tmp_path, monkeypatch):
+def draw(tmp_path, figures):
     """Function that draws images; returns title, texts, boxes and pixels of each panel."""
-    figures, save = [], plots.save_figure
-    monkeypatch.setattr(
-        plots, "save_figure", lambda figure, path: figures.append(figure) or save(figure, path)
-    )
 
     def draw(*images, **options):
         path = tmp_path / "detections.png"

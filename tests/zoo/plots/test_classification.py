@@ -7,19 +7,6 @@ from PIL import Image
 from zoo.plots import classification
 
 
-@pytest.fixture
-def figures(monkeypatch) -> list:
-    """Figures that are drawn, and written too."""
-    drawn, save = [], classification.save_figure
-
-    def spy(figure, path):
-        drawn.append(figure)
-        save(figure, path)
-
-    monkeypatch.setattr(classification, "save_figure", spy)
-    return drawn
-
-
 @pytest.mark.parametrize("epochs", [1, 30])
 def test_curves(tmp_path, figures, epochs):
     names = ("loss", "val_loss", "accuracy", "val_accuracy")

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from types import SimpleNamespace
 
 import keras
@@ -221,21 +220,46 @@ def test_one_line_of_json_for_each_epoch(tmp_path):
     ]
 
 
+class Mine:
+    """Callbacks of a user, which are imported from this module."""
+
+    made = keras.callbacks.LambdaCallback
+
+    @staticmethod
+    def nothing() -> None: ...
+
+    @staticmethod
+    def needs(project) -> keras.callbacks.Callback:
+        return keras.callbacks.LambdaCallback()
+
+    class BackupAndRestore(keras.callbacks.BackupAndRestore):
+        def __init__(self):
+            super().__init__("folder")
+
+    class LearningRateScheduler(keras.callbacks.LearningRateScheduler):
+        def __init__(self):
+            super().__init__(lambda epoch: 0.1)
+
+    class ModelCheckpoint(keras.callbacks.ModelCheckpoint):
+        def __init__(self):
+            super().__init__("model.keras")
+
+
+MINE = f"{__name__}:Mine"
+
+
 @pytest.mark.parametrize(
     ("place", "reason"),
     [
-        ("mine:made", None),
+        (f"{MINE}.made", None),
         ("keras.callbacks:TerminateOnNaN", None),
         ("no_such_module:Logger", "ModuleNotFoundError"),
-        ("mine:Missing", "AttributeError"),
-        ("mine:needs", "TypeError"),
-        ("mine:nothing", "NoneType from 'mine:nothing'"),
+        (f"{MINE}.Missing", "AttributeError"),
+        (f"{MINE}.needs", "TypeError"),
+        (f"{MINE}.nothing", "NoneType from '.*Mine.nothing'"),
     ],
 )
-def test_callbacks_of_users(monkeypatch, place, reason):
-    made = keras.callbacks.LambdaCallback
-    module = SimpleNamespace(made=made, nothing=lambda: None, needs=lambda project: made())
-    monkeypatch.setitem(sys.modules, "mine", module)
+def test_callbacks_of_users(place, reason):
     if reason is None:
         assert isinstance(load_callback(place), keras.callbacks.Callback)
         return
@@ -243,22 +267,22 @@ def test_callbacks_of_users(monkeypatch, place, reason):
         load_callback(place)
 
 
-@pytest.mark.parametrize("kind", IN_PLACE_OF)
-def test_callbacks_whose_work_a_run_does_itself(monkeypatch, kind):
-    made = {"BackupAndRestore": ("folder",), "LearningRateScheduler": (lambda epoch: 0.1,)}
-    callback = kind(*made.get(kind.__name__, ()))
-    monkeypatch.setitem(sys.modules, "mine", SimpleNamespace(made=lambda: callback))
-    with pytest.raises(ValueError, match=rf"{kind.__name__}: instead use .*(optim|ema|resumes)"):
-        load_callback("mine:made")
+def place_of(kind: str) -> str:
+    """A callback of Keras that needs no arguments, or one of this module."""
+    return f"{MINE}.{kind}" if hasattr(Mine, kind) else f"keras.callbacks:{kind}"
+
+
+@pytest.mark.parametrize("kind", [kind.__name__ for kind in IN_PLACE_OF])
+def test_callbacks_whose_work_a_run_does_itself(kind):
+    with pytest.raises(ValueError, match=rf"{kind}: instead use .*(optim|ema|resumes)"):
+        load_callback(place_of(kind))
 
 
 @pytest.mark.parametrize("kind", ["EarlyStopping", "ModelCheckpoint"])
-def test_callbacks_of_one_host(monkeypatch, kind):
-    module = SimpleNamespace(made=lambda: getattr(keras.callbacks, kind)("model.keras"))
-    monkeypatch.setitem(sys.modules, "mine", module)
-    assert load_callback("mine:made", hosts=1)
+def test_callbacks_of_one_host(kind):
+    assert load_callback(place_of(kind), hosts=1)
     with pytest.raises(ValueError, match=f"{kind} on 2 hosts, which needs one"):
-        load_callback("mine:made", hosts=2)
+        load_callback(place_of(kind), hosts=2)
 
 
 def fitted(*given, ema=None, epochs=2):

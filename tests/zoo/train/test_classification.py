@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import signal
-import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -40,8 +40,16 @@ from zoo.train.network import with_logits
 QUICK = {"model": {"image_size": 16}, "optimizer": {"warmup_epochs": 0}, "training": {"epochs": 1}}
 
 
-def linear(config, classes):
-    return networks.linear_model((config.size, config.size, 3), classes)
+@contextmanager
+def linear_networks():
+    """Runs train a network that compiles in a second."""
+
+    def linear(config, classes):
+        return networks.linear_model((config.size, config.size, 3), classes)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(classification, "create_network", linear)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +62,7 @@ def finished(tmp_path_factory):
         optimizer={"warmup_epochs": 0},
         training={"epochs": 1, "ema": 0.5},
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(classification, "create_network", linear)
+    with linear_networks():
         return config, classification.train(config)
 
 
@@ -109,6 +116,7 @@ def test_finished_run_is_refused_before_any_work(finished, monkeypatch):
     assert (finished[0].output_dir / "metrics.json").stat().st_mtime_ns == before
 
 
+@linear_networks()
 def test_run_that_is_removed_does_not_end_well(finished, tmp_path, monkeypatch):
     config = finished[0].model_copy(update={"output_dir": tmp_path / "run"})
 
@@ -117,7 +125,6 @@ def test_run_that_is_removed_does_not_end_well(finished, tmp_path, monkeypatch):
         return finished[1]
 
     monkeypatch.setattr(ClassificationRun, "fit", fit)
-    monkeypatch.setattr(classification, "create_network", linear)
     with pytest.raises(ValueError, match="run was removed while the run went on"):
         classification.train(config)
 
@@ -143,8 +150,8 @@ def test_refused_before_anything_is_written(kind, tmp_path, capsys):
     assert capsys.readouterr().out == ""  # the settings do not hide what is wrong
 
 
-def compiled(monkeypatch, **settings):
-    monkeypatch.setattr(classification, "create_network", linear)
+@linear_networks()
+def compiled(**settings):
     settings = {"data": {"batch_size": 64}, **settings}
     config = TrainConfig(**{**settings, "model": {"image_size": 8, **settings.get("model", {})}})
     run = ClassificationRun(config, find_devices("one_device"), resumed=False)
@@ -205,7 +212,7 @@ def test_plan_of_a_run(monkeypatch, photos, settings, found):
     momentum = 0.2 if few else 0.9
     settings["model"] = {"batch_norm_momentum": momentum, **settings.get("model", {})}
     config = settings.pop("config", None)
-    run, lines = compiled(monkeypatch, **settings)
+    run, lines = compiled(**settings)
     for layer in run.model.network.layers:
         if isinstance(layer, keras.layers.BatchNormalization):
             layer.momentum = settings["model"]["batch_norm_momentum"]
@@ -218,10 +225,9 @@ def test_plan_of_a_run(monkeypatch, photos, settings, found):
         assert len(lines) == 4  # title, classes, steps and the warning of the data
 
 
-def test_loss_and_optimizer_are_those_of_the_settings(monkeypatch):
+def test_loss_and_optimizer_are_those_of_the_settings():
     """With smoothing s of k classes the true one gets 1 - s + s / k, the others s / k."""
     run, _ = compiled(
-        monkeypatch,
         data={"batch_size": 64, "class_weights": "balanced"},
         optimizer={"name": "lamb", "weight_decay": 0.5, "learning_rate": 0.5, "warmup_epochs": 0},
         training={
@@ -262,9 +268,9 @@ def test_loss_and_optimizer_are_those_of_the_settings(monkeypatch):
     ("weight_decay_on", "names"),
     [("kernels", {"kernel"}), ("all_but_batch_norm", {"kernel", "bias"})],
 )
-def test_l2_is_of_the_variables_of_the_settings(monkeypatch, weight_decay_on, names):
+def test_l2_is_of_the_variables_of_the_settings(weight_decay_on, names):
     settings = {"weight_decay": 0.5, "weight_decay_on": weight_decay_on, "warmup_epochs": 1}
-    run, _ = compiled(monkeypatch, optimizer=settings)
+    run, _ = compiled(optimizer=settings)
     found = [one for one in run.model.trainable_variables if one.regularizer is not None]
     assert {one.name for one in found} == names
     assert len(found) == len(run.model.losses) == 2 * len(names)  # convolution and classifier
@@ -365,8 +371,8 @@ def test_rest_of_an_interrupted_run(done, patience, monkeypatch):
     assert calls == ([] if patience and done == (50, 2) else FIT[done])  # no better than before
 
 
-def test_callback_that_ends_the_rest_of_an_epoch_ends_the_training(monkeypatch):
-    run, _ = compiled(monkeypatch, training={"epochs": 9})
+def test_callback_that_ends_the_rest_of_an_epoch_ends_the_training():
+    run, _ = compiled(training={"epochs": 9})
     run.model.steps_per_epoch, calls = 22, []
 
     def fit(*_, **__):
@@ -378,9 +384,9 @@ def test_callback_that_ends_the_rest_of_an_epoch_ends_the_training(monkeypatch):
     assert calls == [1]
 
 
-def test_callbacks_see_the_network_of_a_run(monkeypatch):
+def test_callbacks_see_the_network_of_a_run():
     """As the registry has it, whatever the run trains."""
-    run, _ = compiled(monkeypatch, training={"callbacks": ["keras.callbacks:Callback"]})
+    run, _ = compiled(training={"callbacks": ["keras.callbacks:Callback"]})
     (callback,) = run.callbacks
     callback.set_model(run.model)
     assert isinstance(callback.model, keras.src.models.functional.Functional)
@@ -400,9 +406,9 @@ def test_metrics_are_of_the_epoch_that_is_kept(monkeypatch, patience, epoch):
 
 
 @pytest.mark.parametrize("callbacks", [[], ["keras.callbacks:TerminateOnNaN"]])
-def test_metrics_are_of_the_weights_that_callbacks_left(monkeypatch, capsys, callbacks):
+def test_metrics_are_of_the_weights_that_callbacks_left(capsys, callbacks):
     settings = {"callbacks": callbacks, "label_smoothing": 0}
-    run, _ = compiled(monkeypatch, training=settings)
+    run, _ = compiled(training=settings)
     # One of them has set other weights since the last evaluation, in the middle of an epoch.
     run.model.network.weights[-1].assign(np.eye(10)[3] * 100)
     run.model.steps_done = 1
@@ -464,7 +470,7 @@ MODERN = {
         "gradient_accumulation_steps": 4,
         "steps_per_execution": 4,
         "checkpoint_steps": 8,
-        "callbacks": ["my_callbacks:Steps"],
+        "callbacks": [f"{__name__}:Steps"],
     },
 }
 PSEUDO = {
@@ -483,6 +489,7 @@ PSEUDO = {
     ],
     ids=["modern", "pseudo-labels"],
 )
+@linear_networks()
 def test_interrupted_run_gives_the_same_weights(
     tmp_path, monkeypatch, capsys, settings, ends, seen
 ):
@@ -491,9 +498,7 @@ def test_interrupted_run_gives_the_same_weights(
     def load_teacher(*_):
         return with_logits(networks.linear_model())
 
-    monkeypatch.setattr(classification, "create_network", linear)
     monkeypatch.setattr(classification, "load_teacher", load_teacher)
-    monkeypatch.setitem(sys.modules, "my_callbacks", SimpleNamespace(Steps=Steps))
     settings = {"model": {"image_size": 8}, **settings}
     if settings["data"].get("pseudo"):
         rng = np.random.default_rng(0)
@@ -534,9 +539,9 @@ def test_interrupted_run_gives_the_same_weights(
 
 
 @pytest.mark.slow
+@linear_networks()
 def test_full_disk_at_any_file(tmp_path, monkeypatch):
     """The error names the file, nothing is half written, and the same command resumes the run."""
-    monkeypatch.setattr(classification, "create_network", lambda *_: networks.linear_model())
     config = TrainConfig(
         output_dir=tmp_path / "run",
         model={"image_size": 8},
