@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from zoo import config
 from zoo.config import DataConfig
 from zoo.data.augment import fold_in
-from zoo.data.sources import base, kinds
+from zoo.data.sources import base
 from zoo.data.sources.base import DataSource, IndexedSource
 from zoo.data.sources.stored import Pixels
 from zoo.devices import ONLY_HOST, Host
@@ -39,15 +38,6 @@ def test_every_epoch_has_the_full_batches_in_another_order():
     assert len({*epochs.ravel()}) > 20  # each leaves out others
     assert epochs[0].tolist() != epochs[1].tolist() != sorted(epochs[1])
     assert images.tolist() != read(6 * steps, seed=4)[..., 0].tolist()
-
-
-@pytest.mark.parametrize("first_step", [1, 5, 7])
-def test_a_stream_begins_at_any_step_whatever_the_global_seed(first_step):
-    whole = read(9)
-    tf.random.set_seed(99)
-    np.testing.assert_array_equal(read(9 - first_step, first_step), whole[first_step:])
-    parts = [read(9 - first_step, first_step, Host(i, 2)) for i in range(2)]
-    np.testing.assert_array_equal(np.concatenate(parts, 1), whole[first_step:])
 
 
 def test_every_test_image_comes_once_and_the_first_are_of_many_classes():
@@ -84,10 +74,6 @@ def test_windows_and_flips_have_seeds_of_their_own(monkeypatch, resize):
     image = Source(DataConfig(resize=resize)).augmented(read, seed, 8)
     np.testing.assert_array_equal(image, pixels[:, ::-1])
     assert seeds == {"window": [3, 8], "flip": fold_in(seed, 1).numpy().tolist()}
-
-
-def test_every_source_has_settings():
-    assert kinds.SOURCES.keys() == config.SOURCES.keys()
 
 
 def test_a_resumed_run_compares_what_it_noted(tmp_path):
