@@ -9,14 +9,18 @@ from pathlib import Path
 BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16"})
 
 
-def instruction_sets() -> frozenset[str]:
+CPU_INFO = Path("/proc/cpuinfo")
+
+
+def instruction_sets(info: Path = CPU_INFO) -> frozenset[str]:
     """Returns the instruction sets of the CPU, by Linux' names; none on other systems."""
-    info = Path("/proc/cpuinfo")
     known = re.search(r"^flags\s*:(.*)", info.read_text() if info.is_file() else "", re.M)
     return frozenset(known[1].split() if known else ())
 
 
-def resolve_precision(policy: str | None, kind: str | None = None) -> str | None:
+def resolve_precision(
+    policy: str | None, kind: str | None = None, info: Path = CPU_INFO
+) -> str | None:
     """Replaces `auto` by the dtype policy that is fast on a kind of device, and says which.
 
     It is mixed_bfloat16 on TPUs, and for TensorFlow on CPUs with AVX-512 BF16 or AMX, else float32.
@@ -29,7 +33,7 @@ def resolve_precision(policy: str | None, kind: str | None = None) -> str | None
     from lambda_keras.layers.position_lambdas import device_kind
 
     kind = (kind or device_kind()).upper()
-    has = sorted(instruction_sets() & BFLOAT16) if config.backend() == "tensorflow" else []
+    has = sorted(instruction_sets(info) & BFLOAT16) if config.backend() == "tensorflow" else []
     fast = kind == "TPU" or (kind == "CPU" and has)
     chosen = "mixed_bfloat16" if fast else "float32"
     print(f"precision: {chosen} ({', '.join(['auto', kind, *has * (kind == 'CPU')])})", flush=True)

@@ -51,7 +51,6 @@ def test_command_prints_a_table(monkeypatch, capsys):
     monkeypatch.setattr(
         cost, "count", lambda *_: {"backbone": cost.Cost(3, 4), "x": cost.Cost(5, 6)}
     )
-    monkeypatch.setattr("sys.argv", [])
     cost.main(["lambda_resnet50", "mobilenet_v2", "--image_size", "128"])
     *_, row, last = capsys.readouterr().out.splitlines()
     assert row == "| lambda_resnet50 | 0.00 | 0.00 | 0.00 | 0.00 |"

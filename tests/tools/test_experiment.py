@@ -277,12 +277,18 @@ def test_results_without_later_settings_are_those_of_the_defaults(trained, tmp_p
     assert module.found(report, "runs", Experiment(**from_weights).settings("few")) == []
 
 
-def test_classes_count_as_much(monkeypatch):
-    batches = []
+@pytest.fixture
+def batches(monkeypatch) -> list:
+    """Batches of every training, which trains nothing."""
+    batches: list = []
+    monkeypatch.setattr(keras.Model, "fit", lambda _, data, **__: batches.extend(data))
+    return batches
+
+
+def test_classes_count_as_much(batches):
     experiment = Experiment(**CELLS)
     labels = np.array([0, 1, 1, 1, 1, 1, 1, 1])
     train = Images(np.ones((8, 8, 8, 1), "float32"), labels)
-    monkeypatch.setattr(keras.Model, "fit", lambda _, data, **__: batches.extend(data))
     for seed in range(3):
         module.prepare(experiment.settings("small"), seed, train, 2)[1]()
     for _, classes, weights in batches:
@@ -291,14 +297,13 @@ def test_classes_count_as_much(monkeypatch):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_row_of_few_images_trains_on_these_alone(monkeypatch, weighted):
+def test_a_row_of_few_images_trains_on_these_alone(batches, weighted):
     """Others for each seed; they alone count for the weights of the classes."""
-    batches, parts = [], set()
+    parts = set()
     experiment = Experiment(**{**TINY, "class_weights": weighted})
     train = Images(
         np.arange(24.0, dtype="float32").repeat(64).reshape(24, 8, 8, 1), np.arange(24) % 2
     )
-    monkeypatch.setattr(keras.Model, "fit", lambda _, data, **__: batches.extend(data))
     for seed in range(3):
         batches.clear()
         module.prepare(experiment.settings("few"), seed, train, 9)[1]()

@@ -1,7 +1,5 @@
 """The dtype policy of Keras."""
 
-from pathlib import Path
-
 import keras
 import pytest
 
@@ -20,10 +18,10 @@ from zoo.precision import precision, resolve_precision
         (None, "TPU", "fpu", None),
     ],
 )
-def test_automatic_precision(policy, kind, flags, chosen, monkeypatch, capsys):
+def test_automatic_precision(policy, kind, flags, chosen, tmp_path, capsys):
     text = f"processor\t: 0\nmodel name\t: A CPU\nflags\t\t: {flags}\nbugs\t\t: avx512_bf16\n"
-    monkeypatch.setattr(Path, "read_text", lambda _: text)
-    assert resolve_precision(policy, kind) == chosen
+    (tmp_path / "cpuinfo").write_text(text)
+    assert resolve_precision(policy, kind, tmp_path / "cpuinfo") == chosen
     has = flags.split()[-1] if "bf16" in flags and kind != "GPU" else None
     expected = ", ".join(filter(None, ("auto", kind or "CPU", has)))
     printed = f"precision: {chosen} ({expected})\n" if policy == "auto" else ""
@@ -31,9 +29,9 @@ def test_automatic_precision(policy, kind, flags, chosen, monkeypatch, capsys):
 
 
 @pytest.mark.usefixtures("on_jax")
-def test_automatic_precision_on_jax_is_float32(monkeypatch):
-    monkeypatch.setattr(Path, "read_text", lambda _: "flags : avx512_bf16")
-    assert resolve_precision("auto", "CPU") == "float32"
+def test_automatic_precision_on_jax_is_float32(tmp_path):
+    (tmp_path / "cpuinfo").write_text("flags : avx512_bf16")
+    assert resolve_precision("auto", "CPU", tmp_path / "cpuinfo") == "float32"
 
 
 def test_dtype_policy_is_restored():

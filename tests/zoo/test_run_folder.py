@@ -176,8 +176,12 @@ def test_host_that_does_not_see_the_folder(folder, monkeypatch):
     assert not run_folder.is_shared(folder)
     start(folder)
     assert run_folder.is_shared(folder)
-    devices = Devices(2, Host(1, 2), "CPU")
-    monkeypatch.setattr(Devices, "gather", lambda self, own: [True, own])
+
+    class Hosts(Devices):
+        def gather(self, number):
+            return [True, number]
+
+    devices = Hosts(2, Host(1, 2), "CPU")
     run._check_shared(config(folder), devices)
     with pytest.raises(ValueError, match=r"elsewhere, where 1 of 2 hosts do not find"):
         run._check_shared(config(folder.parent / "elsewhere"), devices)

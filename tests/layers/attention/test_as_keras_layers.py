@@ -9,7 +9,8 @@ from keras.src import testing
 from support import backends
 from support.arrays import normal, to_numpy
 
-from lambda_keras.layers import (
+from lambda_keras.layers import attention
+from lambda_keras.layers.attention import (
     AugmentedConvolution,
     AxialAttention,
     DoubleAttention,
@@ -45,6 +46,10 @@ ANY_MAP = ("local", "halo", "softmax", "favor", "double")
 # Their parts are those of the others: halo has local's windows, global axial's tables.
 SOME = backends.elsewhere(VARIANTS, ("global", "halo", "softmax", "favor"))
 EXAMPLE = (5, 4, 6)
+
+
+def test_every_attention_layer_has_a_row():
+    assert {layer.__name__ for layer, *_ in VARIANTS.values()} == {*attention.__all__}
 
 
 def small(name, **arguments):

@@ -7,7 +7,8 @@ import pytest
 from support import attention_reference as reference
 from support.reference import assert_equals_equations
 
-from lambda_keras.layers import (
+from lambda_keras.layers import attention
+from lambda_keras.layers.attention import (
     AugmentedConvolution,
     AxialAttention,
     DoubleAttention,
@@ -95,6 +96,11 @@ CASES = {
     "favor_epsilon": case("favor", 4, 3, epsilon=0.01),
     "relu_epsilon": case("relu", 4, 3, epsilon=0.1),
 }
+
+
+def test_every_attention_layer_has_its_equations():
+    assert {kind[0].__name__ for kind in KINDS.values()} == {*attention.__all__}
+    assert {kind for kind, *_ in CASES.values()} == KINDS.keys()
 
 
 @pytest.mark.parametrize(("kind", "grid", "arguments"), CASES.values(), ids=CASES)

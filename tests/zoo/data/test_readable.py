@@ -13,9 +13,14 @@ from zoo.data.readable import CHECKS, check_readable
 
 
 @pytest.fixture
-def count(photos, tmp_path, monkeypatch):
-    """Returns the number of files that a start reads, and checks what it returns."""
+def cache(tmp_path, monkeypatch):
+    """The cache folder of the user, which is empty."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def count(cache, photos, monkeypatch):
+    """Returns the number of files that a start reads, and checks what it returns."""
     expected = check_readable(sorted(map(str, photos.rglob("*.*"))))
     read, opened = readable._read, []
     monkeypatch.setattr(readable, "_read", lambda path: opened.append(path) or read(path))
@@ -53,8 +58,7 @@ def test_another_path_of_the_same_files_is_the_same(count, photos):
         assert count("red/0.jpg") == count("../photos/red/0.jpg") == 0
 
 
-def test_unreadable_files_are_read_again(photos, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_unreadable_files_are_read_again(cache, photos):
     (photos / "red" / "0.jpg").write_bytes(b"")
     for _ in range(2):
         with pytest.raises(ValueError, match="not an image of"):
@@ -99,8 +103,7 @@ def test_cache_of_another_process_that_writes(count, tmp_path, monkeypatch):
     assert count() == 0
 
 
-def test_processes_at_once(photos, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_processes_at_once(cache, photos, monkeypatch):
     paths = sorted(map(str, photos.rglob("*.*")))
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: check_readable(paths, remember=True), range(8)))

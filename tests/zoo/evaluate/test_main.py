@@ -126,20 +126,24 @@ def test_images_of_the_run_where_nothing_else_is_said(photos, tmp_path):
     assert (config.data.dir, config.data.test_fraction) == (str(photos), 0.4)
 
 
-def test_images_of_the_training_are_refused_wherever_they_are(photos, here, monkeypatch):
+def test_images_of_the_training_are_refused_wherever_they_are(photos, here):
     """By their contents, or by their number where the run has noted no contents."""
     data = {"source": "image_folder", "dir": "photos", "test_fraction": 0.3, "batch_size": 5}
     run = write_run(here / "run", ("blue", "red"), data)
     write_json(run / run_folder.INDEX, load_data(run_folder.load_config(run).data, 16).index)
     Path("link").symlink_to("photos")
     shutil.copytree("photos", "copy")
-    source = Run(run)
+
+    class Unloaded(Run):
+        def load(self):
+            return SimpleNamespace(preprocessing=Preprocessing(16, 1))
+
+    source = Unloaded(run)
 
     def count(place):
         config = EvaluateConfig.from_command_line(["--run", str(run), "--data.dir", place]).data
         return source.load_with_images(config)[1].test.count
 
-    monkeypatch.setattr(Run, "load", lambda _: SimpleNamespace(preprocessing=Preprocessing(16, 1)))
     places = ("photos", "./photos", "photos/", str(photos), "link", "copy")
     assert list(map(count, places)) == [6] * 6
     for folder in ("photos", "copy"):

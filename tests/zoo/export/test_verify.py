@@ -1,6 +1,5 @@
 """Comparison of exports with Keras: differences are found wherever they are."""
 
-import shutil
 from dataclasses import replace
 from functools import partial
 
@@ -8,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import yaml
+from support import runs
 
 from zoo.data.crops import decode_center
 from zoo.export import verify
@@ -62,10 +61,8 @@ def test_samples_are_examples(run, export, examples, monkeypatch):
 
 
 def test_run_without_its_images(run, tmp_path, capsys):
-    moved = shutil.copytree(run, tmp_path / "run")
-    settings = yaml.safe_load((moved / "config.yaml").read_text())
-    settings["data"] |= {"source": "image_folder", "dir": str(tmp_path / "gone")}
-    (moved / "config.yaml").write_text(yaml.safe_dump(settings))
+    data = {"source": "image_folder", "dir": str(tmp_path / "gone")}
+    moved = runs.changed(run, tmp_path / "run", data=data)
     files, labels = Run(moved).held_out_files(99)
     assert (len(files), labels) == (18, None)
     assert (

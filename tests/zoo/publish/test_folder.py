@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 import yaml
-from support import commands
+from support import commands, runs
 from support.zoo_weights import same_weights
 
 from zoo.api import load_classifier
@@ -156,10 +156,8 @@ def test_card_names_weights_that_training_started_from_without_their_folder(
     run, published, tmp_path
 ):
     """Paths are private."""
-    tuned = shutil.copytree(run, tmp_path / "tuned")
-    settings = yaml.safe_load((tuned / "config.yaml").read_text())
-    settings["model"]["weights"] = str(published / "model.weights.h5")
-    (tuned / "config.yaml").write_text(yaml.safe_dump(settings))
+    weights = {"weights": str(published / "model.weights.h5")}
+    tuned = runs.changed(run, tmp_path / "tuned", model=weights)
     publish.main(["--run", str(tuned), str(tmp_path / "p")])
     card = (tmp_path / "p" / "README.md").read_text("utf-8")
     assert "| Started from | model.weights.h5 |" in card

@@ -2,22 +2,20 @@
 
 import hashlib
 
-from zoo import run_folder
+from support import runs
+
 from zoo.inference.source.run import Run
 from zoo.inference.source.weights import Weights
 
 
-def test_origin_of_a_run(run, monkeypatch):
+def test_origin_of_a_run(run, tmp_path):
     origin = Run(run).card()
     assert origin["Weights"] == "run quick, moving averages, decay 0.9"
     assert "`import lambda_keras` comes before" in origin["Keras model"]
     assert origin["Trained on"] == "digits, 1,437 images, 1 epochs"
     assert origin["Test accuracy"] == "0.1000 (360 images)"
-    config = run_folder.load_config(run)
-    training = config.training.model_copy(update={"ema": None})
-    raw = config.model_copy(update={"training": training})
-    monkeypatch.setattr(run_folder, "load_config", lambda _: raw)
-    assert Run(run).card()["Weights"] == "run quick, not averaged"
+    raw = runs.changed(run, tmp_path / "raw", training={"ema": None})
+    assert Run(raw).card()["Weights"] == "run raw, not averaged"
 
 
 def test_origin_and_results_of_weights(tmp_path):
