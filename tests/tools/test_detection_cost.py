@@ -1,13 +1,13 @@
 """Parameters and FLOPs of detectors; those of the Model Garden's heads are counted by hand."""
 
-from types import SimpleNamespace
+from pathlib import Path
 
 import pytest
 from support.backends import counts_memory
 from support.detectors import drawn, sharded  # noqa: F401
 
 from tools import detection_cost as cost
-from zoo.detection.shards import Dataset
+from zoo.detection.shards import DESCRIPTION, Dataset, Part
 from zoo.registry import create_model
 from zoo.variables import trainable_parameters
 
@@ -47,10 +47,24 @@ def test_heads_by_hand():
     assert parts["backbone"].parameters == trainable_parameters(network) - last
 
 
-def test_command_prints_a_table(monkeypatch, capsys):
-    monkeypatch.setattr(
-        cost, "count", lambda *_: {"backbone": cost.Cost(3, 4), "x": cost.Cost(5, 6)}
-    )
+@pytest.fixture
+def asked(monkeypatch) -> list:
+    """Whether masks were asked for, of networks that are not built."""
+    asked: list = []
+    parts = {"backbone": cost.Cost(3, 4), "x": cost.Cost(5, 6)}
+    monkeypatch.setattr(cost, "time_step", lambda *of: asked.append(of[-1]) or (1.0, None))
+    monkeypatch.setattr(cost, "count", lambda *of: asked.append(of[-1]) or parts)
+    return asked
+
+
+def describe_shards(masks: bool) -> None:
+    part = Part(images=1, objects=1)
+    described = Dataset(categories={1: "a"}, train=part, val=part, masks=masks)
+    Path(DESCRIPTION).write_text(described.model_dump_json())
+
+
+@pytest.mark.usefixtures("asked")
+def test_command_prints_a_table(capsys):
     cost.main(["lambda_resnet50", "mobilenet_v2", "--image_size", "128"])
     *_, row, last = capsys.readouterr().out.splitlines()
     assert row == "| lambda_resnet50 | 0.00 | 0.00 | 0.00 | 0.00 |"
@@ -62,27 +76,24 @@ def test_command_prints_a_table(monkeypatch, capsys):
     [
         ([], None, True),
         (["--masks", "false"], None, False),
-        (["--dir", "shards"], True, True),
-        (["--dir", "shards"], False, False),
-        (["--dir", "shards", "--masks", "false"], True, False),
+        (["--dir", "."], True, True),
+        (["--dir", "."], False, False),
+        (["--dir", ".", "--masks", "false"], True, False),
     ],
 )
-def test_masks_are_those_of_the_data(monkeypatch, capsys, arguments, in_shards, expected):
-    asked = []
-    monkeypatch.setattr(Dataset, "read", lambda _: SimpleNamespace(masks=in_shards))
-    monkeypatch.setattr(cost, "time_step", lambda *of: asked.append(of[-1]) or (1.0, None))
-    monkeypatch.setattr(
-        cost, "count", lambda *of: asked.append(of[-1]) or {"backbone": cost.Cost(1, 1)}
-    )
+def test_masks_are_those_of_the_data(asked, here, capsys, arguments, in_shards, expected):
+    if in_shards is not None:
+        describe_shards(in_shards)
     cost.main(["mobilenet_v2", *arguments])
     assert set(asked) == {expected}
     assert capsys.readouterr().out.startswith("Mask" if expected else "Faster")
 
 
-def test_masks_that_the_data_lack(monkeypatch):
-    monkeypatch.setattr(Dataset, "read", lambda _: SimpleNamespace(masks=False))
-    with pytest.raises(ValueError, match=r"masks: expected shards with masks\. Received: 'boxes'"):
-        cost.main(["mobilenet_v2", "--dir", "boxes", "--masks", "true"])
+@pytest.mark.usefixtures("here")
+def test_masks_that_the_data_lack():
+    describe_shards(masks=False)
+    with pytest.raises(ValueError, match=r"masks: expected shards with masks\. Received: '\.'"):
+        cost.main(["mobilenet_v2", "--dir", ".", "--masks", "true"])
 
 
 @pytest.mark.slow

@@ -121,10 +121,9 @@ def test_a_verb_runs_with_the_other_arguments(run, capsys):
         ),
     ],
 )
-def test_unknown_commands_and_tasks_end_with_one_line(monkeypatch, capsys, arguments, message):
-    monkeypatch.setattr(sys, "argv", ["lambda-keras", *arguments])
+def test_unknown_commands_and_tasks_end_with_one_line(run, capsys, arguments, message):
     with pytest.raises(SystemExit) as caught:
-        main()
+        run(*arguments)
     assert caught.value.code == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")

@@ -108,25 +108,28 @@ def test_metrics_are_those_of_the_saved_model(finished):
         np.testing.assert_array_equal(one, other)
 
 
-def test_finished_run_is_refused_before_any_work(finished, monkeypatch):
-    monkeypatch.setattr(classification, "load_data", lambda *_: pytest.fail("work began"))
+def test_finished_run_is_refused_before_any_work(finished):
+    class Works(ClassificationRun):
+        def load(self):
+            pytest.fail("work began")
+
     before = (finished[0].output_dir / "metrics.json").stat().st_mtime_ns
     with pytest.raises(ValueError, match="holds a finished run"):
-        classification.train(finished[0])
+        Works.train(finished[0])
     assert (finished[0].output_dir / "metrics.json").stat().st_mtime_ns == before
 
 
 @linear_networks()
-def test_run_that_is_removed_does_not_end_well(finished, tmp_path, monkeypatch):
+def test_run_that_is_removed_does_not_end_well(finished, tmp_path):
     config = finished[0].model_copy(update={"output_dir": tmp_path / "run"})
 
-    def fit(*_):
-        shutil.rmtree(config.output_dir)
-        return finished[1]
+    class Removes(ClassificationRun):
+        def fit(self, _):
+            shutil.rmtree(config.output_dir)
+            return finished[1]
 
-    monkeypatch.setattr(ClassificationRun, "fit", fit)
     with pytest.raises(ValueError, match="run was removed while the run went on"):
-        classification.train(config)
+        Removes.train(config)
 
 
 REFUSED = {
@@ -395,11 +398,11 @@ def test_callbacks_see_the_network_of_a_run():
 
 
 @pytest.mark.parametrize(("patience", "epoch"), [(None, 2), (3, 1)])
-def test_metrics_are_of_the_epoch_that_is_kept(monkeypatch, patience, epoch):
+def test_metrics_are_of_the_epoch_that_is_kept(patience, epoch):
     config = TrainConfig(training={"early_stopping_epochs": patience})
     run = ClassificationRun(config, SimpleNamespace(replicas=1), resumed=False)
     run.data = SimpleNamespace(class_names="ab")
-    monkeypatch.setattr(run, "metrics", lambda test, *_, **__: test)
+    run.metrics = lambda test, *_, **__: test
     history = [{"val_accuracy": value, "val_loss": value} for value in (0.25, 0.75, 0.5)]
     received = run._metrics(Progress(66, history, [1] * 3))
     assert received == {"accuracy": history[epoch]["val_accuracy"], "loss": received["accuracy"]}

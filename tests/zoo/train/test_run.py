@@ -4,13 +4,13 @@ import os
 import signal
 from types import SimpleNamespace
 
-import keras
+import numpy as np
 import pytest
 
 from zoo.config import TrainConfig
 from zoo.devices import Devices, Host
 from zoo.train import run
-from zoo.train.classification import ClassificationRun, train
+from zoo.train.classification import ClassificationRun
 from zoo.train.run import _stop_signals
 
 DEVICES = SimpleNamespace(gather=lambda value: [value])
@@ -39,27 +39,31 @@ def test_second_signal_ends_the_process(first, second):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_seed_is_that_of_the_settings(tmp_path, monkeypatch):
-    seeds = []
-    monkeypatch.setattr(keras.utils, "set_random_seed", seeds.append)
-    monkeypatch.setattr(ClassificationRun, "load", lambda _: 1 / 0)
+def test_seed_is_that_of_the_settings(tmp_path):
+    drawn = []
+
+    class Draws(ClassificationRun):
+        def load(self):
+            drawn.append(np.random.random())  # noqa: NPY002
+            raise ZeroDivisionError
+
     with pytest.raises(ZeroDivisionError):
-        train(TrainConfig(output_dir=tmp_path / "run", training={"seed": 7}))
-    assert seeds == [7]
+        Draws.train(TrainConfig(output_dir=tmp_path / "run", training={"seed": 7}))
+    assert drawn == [np.random.RandomState(7).random()]
 
 
-def test_second_start_is_refused_while_the_first_one_trains(tmp_path, monkeypatch):
+def test_second_start_is_refused_while_the_first_one_trains(tmp_path):
     """Before it reads the data; both leave nothing where nothing was trained."""
     config, starts = TrainConfig(output_dir=tmp_path / "run"), []
 
-    def start_again(_):
-        starts.append("load")
-        train(config)
+    class StartsAgain(ClassificationRun):
+        def load(self):
+            starts.append("load")
+            ClassificationRun.train(config)
 
-    monkeypatch.setattr(ClassificationRun, "load", start_again)
     message = r"^output_dir: expected a folder that no other process .*/run', whose run goes on$"
     with pytest.raises(ValueError, match=message):
-        train(config)
+        StartsAgain.train(config)
     assert starts == ["load"]
     assert list(tmp_path.iterdir()) == []
 
@@ -67,28 +71,33 @@ def test_second_start_is_refused_while_the_first_one_trains(tmp_path, monkeypatc
 def test_hosts_of_a_run_share_its_folder(tmp_path, monkeypatch):
     config, hosts = TrainConfig(output_dir=tmp_path / "run"), []
 
-    def start_others(self):
-        hosts.append(self.devices.host)
-        if len(hosts) < 3:
-            train(config)
-        raise ZeroDivisionError
+    class StartsOthers(ClassificationRun):
+        def load(self):
+            hosts.append(self.devices.host)
+            if len(hosts) < 3:
+                StartsOthers.train(config)
+            raise ZeroDivisionError
 
     devices = (Devices(1, Host(i, 3), "CPU") for i in range(3))
     monkeypatch.setattr(run, "find_devices", lambda *_: next(devices))
-    monkeypatch.setattr(ClassificationRun, "load", start_others)
     with pytest.raises(ZeroDivisionError):
-        train(config)
+        StartsOthers.train(config)
     assert [host.index for host in hosts] == [0, 1, 2]
 
 
 def test_automatic_precision_is_that_of_the_devices(tmp_path, monkeypatch):
     """A run computes in it, and its settings stay as they were given."""
     runs = []
+
+    class Fails(ClassificationRun):
+        def load(self):
+            runs.append(self.config)
+            raise ZeroDivisionError
+
     monkeypatch.setattr(run, "resolve_precision", lambda policy, kind: f"{policy} of {kind}")
-    monkeypatch.setattr(ClassificationRun, "load", lambda self: runs.append(self.config) or 1 / 0)
     config = TrainConfig(output_dir=tmp_path / "run", training={"precision": "auto"})
     with pytest.raises(ZeroDivisionError):
-        train(config)
+        Fails.train(config)
     assert runs[0].training.precision == "auto of CPU"
     assert config.training.precision == "auto"
 
