@@ -120,9 +120,7 @@ def test_all_commands_see_the_same_pixels(photos, loaded, tmp_path, monkeypatch)
 
     found = {}
     ask = evaluated.infer
-    monkeypatch.setitem(
-        vars(evaluated), "infer", lambda images: found.setdefault(len(found), ask(images))
-    )
+    vars(evaluated)["infer"] = lambda images: found.setdefault(len(found), ask(images))
     labels = evaluate(evaluated, data.test, 4).labels.tolist()
     outputs = dict(zip(labels, np.concatenate(list(found.values())), strict=False))
     seen["evaluate"] = [pixels(range(CLASSES), outputs[i]) for i in range(len(photos))]
