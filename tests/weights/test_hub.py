@@ -14,6 +14,7 @@ import keras
 import numpy as np
 import pytest
 from support import hub as stand_in
+from support.damage import flip
 from support.hub import COMMIT
 
 from lambda_keras.applications import LambdaResNet14
@@ -44,13 +45,6 @@ def cut(request, served, monkeypatch):
             served.close()
 
     return cut
-
-
-def flip(path: Path) -> None:
-    """Changes one byte of a file, in place."""
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
 
 
 def fetch(revision="main") -> Path:

@@ -44,6 +44,14 @@ def photos(tmp_path) -> Path:
 
 
 @pytest.fixture
+def photo(tmp_path) -> str:
+    """An image file of noise, 30 x 20 pixels."""
+    pixels = np.random.default_rng(0).integers(0, 256, (20, 30, 3), "uint8")
+    Image.fromarray(pixels).save(tmp_path / "photo.png")
+    return str(tmp_path / "photo.png")
+
+
+@pytest.fixture
 def no_model(monkeypatch):
     """Fails if a model is built or loaded."""
     from zoo.inference.source.kinds import Published, Run, Weights

@@ -37,13 +37,6 @@ def runs(tmp_path_factory) -> dict[str, str]:
     return folders
 
 
-@pytest.fixture
-def photo(tmp_path) -> str:
-    path = tmp_path / "photo.png"
-    Image.fromarray(np.random.default_rng(0).integers(0, 256, (20, 30, 3), "uint8")).save(path)
-    return str(path)
-
-
 def test_attention_maps_and_lambdas_of_two_runs_stand_in_one_picture(
     runs, photo, figures, tmp_path, monkeypatch, capsys
 ):

@@ -14,7 +14,6 @@ import keras
 import numpy as np
 import pytest
 from gradio.state_holder import SessionState
-from PIL import Image
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from support.networks import TINY, randomize, tiny_model
 
@@ -33,13 +32,6 @@ def demo(names=("a", "b", "c", "d", "e", "f"), **changes) -> Demo:
     model = tiny_model((8, 8, 3), len(names), "softmax", arguments=arguments)
     randomize(model)
     return Demo(Classifier("tiny", model, Preprocessing(8, 1), names))
-
-
-@pytest.fixture
-def photo(tmp_path) -> str:
-    pixels = np.random.default_rng(0).integers(0, 256, (20, 30, 3)).astype("uint8")
-    Image.fromarray(pixels).save(tmp_path / "photo.png")
-    return str(tmp_path / "photo.png")
 
 
 def test_classes_of_the_same_name_are_told_apart(photo):

@@ -11,6 +11,7 @@ import tensorflow as tf
 from official.vision.dataloaders.tf_example_decoder import TfExampleDecoder
 from PIL import Image
 from pycocotools.mask import decode
+from support.damage import flip
 
 from zoo.detection import coco, convert, shards
 
@@ -227,12 +228,6 @@ def test_files_that_change_while_they_are_converted(tmp_path):
 
 def copied(sharded, tmp_path):
     return Path(shutil.copytree(sharded, tmp_path / "copy"))
-
-
-def flip(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support import needs
 from support.commands import fail
+from support.damage import flip
 
 from zoo.pseudo_label.__main__ import main
 
@@ -39,9 +40,7 @@ def test_files_are_those_of_the_local_runner(arguments, tmp_path, capsys):
 
 
 def test_error_of_a_worker_is_one_line(arguments, shards, capsys):
-    content = bytearray((shards / "train-1").read_bytes())
-    content[len(content) // 2] ^= 1
-    (shards / "train-1").write_bytes(content)
+    flip(shards / "train-1")
     line = fail(main, capsys, "label", *arguments, *DIRECT)
     assert line.startswith(f"error: input: damaged file: {shards}/train-1, after")
     assert line.endswith("--damaged skip leaves the rest of it out\n")

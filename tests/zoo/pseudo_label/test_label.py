@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from support.commands import fail
+from support.damage import flip
 from support.record_files import jpeg
 
 from zoo.data.pseudo_records import parse
@@ -202,10 +203,7 @@ def test_progress_has_no_total_where_numbers_are_unknown(takes, total):
 
 
 def test_damaged_file_may_be_left_out_later(arguments, shards, tmp_path, capsys):
-    path = shards / "train-1"
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1  # which lengths do not show
-    path.write_bytes(content)
+    flip(shards / "train-1")  # which lengths do not show
     line = fail(main, capsys, "label", *arguments)
     assert "input: damaged file: " in line
     folder = tmp_path / "labels"

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from support.damage import flip
 from support.record_files import jpeg, write_imagenet, write_tfds
 
 from zoo.config import DataConfig
@@ -95,9 +96,7 @@ def test_damaged_record_ends_the_run_in_one_line(tmp_path):
     """A flipped bit shows only when it is read."""
     write_tfds(tmp_path, "cut", {"train": [(jpeg(i), i) for i in range(16)]})
     path = sorted((tmp_path / "cut" / "1.0.0").glob("*.tfrecord-*"))[1]
-    content = bytearray(path.read_bytes())
-    content[500] ^= 1
-    path.write_bytes(content)
+    flip(path, 500)
     data = load_data(config(tmp_path, name="cut", test_split="train[:7]"), 24)
     message = f"^data: record 0 of {path} is damaged or cut off$"
     with pytest.raises(ValueError, match=message), naming_errors(data.train.files):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import keras
 import pytest
+from support.damage import flip
 
 from zoo.api import load_classifier
 from zoo.inference.source import published as source
@@ -116,9 +117,7 @@ def test_other_threads_build_what_they_like(published):
 
 def test_damaged_or_missing_weights_are_refused(copy):
     path = copy / "model.safetensors"
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
+    flip(path, -1)
     with pytest.raises(ValueError, match="damaged file: expected SHA-256"):
         source.read(str(copy), ClassifierDescription)
     path.unlink()
