@@ -237,7 +237,7 @@ def _once(
     """Returns records and their preprocessing, with decoded images where they fit into memory."""
     share = MEMORY_SHARE * memory_bytes()
     limit = share if config.cache_gb is None else 1e9 * config.cache_gb
-    windows = training and config.augment and config.shift is None
+    windows = training and config.augment and config.shift is None and config.resize == "crop"
     pixels = decoded(records, source.stored, limit, windows)
     stored = source.stored if pixels is None else Pixels()
     of_training, of_tests = readers(config, source, preprocessing, stored)

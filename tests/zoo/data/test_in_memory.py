@@ -89,6 +89,7 @@ def is_kept(config) -> list[bool]:
         ("jpeg", {}, [False, True]),
         ("jpeg", {"shift": 0.1}, [True, True]),
         ("jpeg", {"augment": False}, [True, True]),
+        ("jpeg", {"resize": "pad"}, [True, True]),
     ],
 )
 def test_what_is_kept(tmp_path, source, change, settings, kept):
