@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zoo.errors import require
 from zoo.export.base import DEFAULT, IMAGES, Options, Signatures
 
 if TYPE_CHECKING:
@@ -131,11 +130,11 @@ def _check_ends(content: bytes, zero_point: int) -> None:
     details = (*interpreter.get_input_details(), *interpreter.get_output_details())
     found = [one["quantization"] for one in details]
     expected = [(1, zero_point), (1 / 256, zero_point)]
-    require(
-        found == expected,
-        f"io_type: expected images and probabilities of (scale, zero point) {expected}",
-        found,
-    )
+    if found != expected:
+        raise ValueError(
+            f"io_type: expected images and probabilities of (scale, zero point) {expected}. "
+            f"Received: {found}"
+        )
 
 
 def _with_finite_padding(model: "keras.Model") -> "keras.Model":

@@ -1,5 +1,6 @@
 """Exports run in a process that has their runtime alone."""
 
+import ast
 import os
 import signal
 import subprocess
@@ -31,6 +32,18 @@ def test_outputs_of_a_process_are_those_of_the_runtime():
         np.testing.assert_allclose(found["serving_default"][name], array, atol=1e-6)
     with pytest.raises(ValueError, match=r"(?s)with the runtime of its format alone: .*names"):
         run("onnx", FIXTURES / "onnx", {"serving_default": {"names": images}})
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_file_of_a_format_needs_no_other_one_of_the_project(name):
+    """Its process has none but `zoo.export.base`."""
+    tree = ast.parse(Path(runtimes.__file__).with_name(f"{name}.py").read_text())
+    modules = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
+    modules |= {
+        alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names
+    }
+    ours = {str(name) for name in modules if str(name).startswith(("zoo", "lambda_keras"))}
+    assert ours == {"zoo.export.base"}
 
 
 @pytest.mark.parametrize(
