@@ -39,7 +39,8 @@ class Config(TrainConfig, BenchmarkSettings):
     It takes the settings of zoo.train, of which data.source, data.dir and the like are replaced by
     a folder of JPEG or PNG files. Parts are added one after the other: reading of files, decoding
     with windows and flips, each augmentation, mixing with batches. The time is that of all threads
-    for one image; where torchvision is installed, its transforms are timed in turn. Example:
+    for one image; where torchvision is installed, its transforms are timed in turn. Images that
+    --data.cache_gb keeps in memory are decoded before. Example:
 
       python -m zoo.benchmark data --config lambda_resnet50_i160_350ep --images_per_second 2900
     """
@@ -151,6 +152,7 @@ def _zoo_readers(config: Config, folder: str) -> Iterator[tuple[tuple[str, str],
     own = {"source": "image_folder", "dir": folder, "name": None, "classes": None}
     size = min(config.data.batch_size, config.images)
     own |= {"batch_size": size, "class_weights": None, "unreadable": "refuse"}
+    own["cache_gb"] = config.data.cache_gb or 0  # decoding counts, unless it is asked for
     data, pixels = _with(config.data, own), config.model.size
     with redirect_stderr(io.StringIO()):  # the numbers of files
         every = [(name, load_data(settings, pixels)) for name, settings in parts(data)]

@@ -20,11 +20,6 @@ ORIENTATION = 0x0112  # the tag of EXIF
 # transposed first.
 REVERSED = ((False, False), (False, True), (True, True), (True, False))
 KERNELS = {"bilinear": "triangle", "bicubic": "keyscubic", "lanczos": "lanczos3"}
-RADII = {
-    "bilinear": 1,
-    "bicubic": 2,
-    "lanczos": 3,
-}  # of the kernels, in pixels of the smaller image
 
 # Takes the shape (height, width, channels) of an image; returns top, left, height and width.
 Window = Callable[[tf.Tensor], tf.Tensor]
@@ -63,17 +58,11 @@ def resize_window(image: tf.Tensor, resize: str, window: Window, size: int) -> t
 
 def _scale(image: Any, size: int, scale: Any, first: Any, interpolation: str) -> tf.Tensor:
     """Scales an image, and returns the pixels from `first` on; those out of the image are black."""
-    # The kernel computes all columns of the rows that it needs: it gets only those that count.
-    reach = RADII[interpolation] * tf.maximum(1 / scale, 1) + 1
-    shape = tf.cast(tf.shape(image)[:2], scale.dtype)
-    begin = tf.clip_by_value(tf.floor(first / scale - reach), 0, shape - 1)
-    end = tf.clip_by_value(tf.math.ceil((first + size) / scale + reach), begin + 1, shape)
-    (top, left), (bottom, right) = (tf.unstack(tf.cast(x, tf.int32), 2) for x in (begin, end))
     scaled = tf.raw_ops.ScaleAndTranslate(
-        images=image[None, top:bottom, left:right],
+        images=image[None],
         size=[size, size],
         scale=tf.cast(scale, tf.float32),
-        translation=tf.cast(begin * scale - first, tf.float32),
+        translation=tf.cast(-first, tf.float32),
         kernel_type=KERNELS[interpolation],
         antialias=True,
     )
