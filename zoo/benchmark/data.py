@@ -156,7 +156,8 @@ def _zoo_readers(config: Config, folder: str) -> Iterator[tuple[tuple[str, str],
     data, pixels = _with(config.data, own), config.model.size
     with redirect_stderr(io.StringIO()):  # the numbers of files
         every = [(name, load_data(settings, pixels)) for name, settings in parts(data)]
-    records = every[0][1].train.source.training(size, 0, ONLY_HOST, 0)
+        undecoded = load_data(_with(data, {"cache_gb": 0}), pixels)
+    records = undecoded.train.source.training(size, 0, ONLY_HOST, 0)
     files = records.map(lambda record, _: tf.io.read_file(record["image"]), tf.data.AUTOTUNE)
     count = config.images
     yield (ZOO, "files"), _reading(files.batch(size), size, count)

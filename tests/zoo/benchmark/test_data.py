@@ -24,9 +24,10 @@ def checked_rows(report, library):
     return rows
 
 
-def test_table_and_json(tmp_path, capsys):
+@pytest.mark.parametrize("kept", ["", " --file png --data.cache_gb 1"])
+def test_table_and_json(tmp_path, capsys, kept):
     output = tmp_path / "data.json"
-    command.main(["data", *SETTINGS.split(), "--output", str(output)])
+    command.main(["data", *(SETTINGS + kept).split(), "--output", str(output)])
     report = json.loads(output.read_text())
     rows = checked_rows(report, "zoo")
     parts = ["files", WINDOWS, "+ mixup", "test images"]
