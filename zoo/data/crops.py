@@ -192,11 +192,12 @@ def check_content(content: bytes) -> tuple[int, int]:
 def attempt(
     read: Callable[..., tf.Tensor], inputs: Any, names: tf.Tensor, skip: bool
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns what `read` makes of each of several inputs, and which ones it could read.
+    """Reads images of one size, and returns a batch of them, and which ones were readable.
 
-    It reads each input in turn. One that it cannot read is named on stderr, or without `skip` in
-    an error, and is black. TensorFlow graphs have no try and except, but datasets of one element
-    that ignore errors: all inputs are tried at once, and one by one only if that fails.
+    `read` gets the values of each of the inputs in turn. An image that it cannot read is named on
+    stderr, or without `skip` in an error, and is black. TensorFlow graphs have no try and except,
+    but datasets of one element that ignore errors: all inputs are tried at once, and one by one
+    only if that fails.
     """
     once = tf.data.Dataset.from_tensors(0)
     spec: Any = tf.data.Dataset.from_tensor_slices(inputs).map(no_autograph(read)).element_spec

@@ -1,22 +1,8 @@
 """Reliability diagrams."""
 
 import numpy as np
-import pytest
 
 from zoo.evaluate.calibration import plots
-
-
-@pytest.fixture
-def figures(monkeypatch) -> list:
-    """Figures that are drawn, and written too."""
-    drawn, save = [], plots.save_figure
-
-    def spy(figure, path):
-        drawn.append(figure)
-        save(figure, path)
-
-    monkeypatch.setattr(plots, "save_figure", spy)
-    return drawn
 
 
 def test_reliability_before_and_after_calibration(tmp_path, figures):

@@ -1,22 +1,8 @@
 """The figure of errors on corrupted images."""
 
 import numpy as np
-import pytest
 
 from zoo.evaluate.corruptions import plots
-
-
-@pytest.fixture
-def figures(monkeypatch) -> list:
-    """Figures that are drawn, and written too."""
-    drawn, save = [], plots.save_figure
-
-    def spy(figure, path):
-        drawn.append(figure)
-        save(figure, path)
-
-    monkeypatch.setattr(plots, "save_figure", spy)
-    return drawn
 
 
 def test_corruptions_have_a_row_each(tmp_path, figures):
