@@ -152,13 +152,17 @@ def _zoo_readers(config: Config, folder: str) -> Iterator[tuple[tuple[str, str],
     own = {"source": "image_folder", "dir": folder, "name": None, "classes": None}
     size = min(config.data.batch_size, config.images)
     own |= {"batch_size": size, "class_weights": None, "unreadable": "refuse"}
+    own |= {
+        split: DataConfig.model_fields[split].default for split in ("train_split", "test_split")
+    }
     own["cache_gb"] = config.data.cache_gb or 0  # decoding counts, unless it is asked for
     data, pixels = _with(config.data, own), config.model.size
     with redirect_stderr(io.StringIO()):  # the numbers of files
         every = [(name, load_data(settings, pixels)) for name, settings in parts(data)]
         undecoded = load_data(_with(data, {"cache_gb": 0}), pixels)
     records = undecoded.train.source.training(size, 0, ONLY_HOST, 0)
-    files = records.map(lambda record, _: tf.io.read_file(record["image"]), tf.data.AUTOTUNE)
+    read = tf.io.read_file
+    files = records.unbatch().map(lambda record: read(record["image"]), tf.data.AUTOTUNE)
     count = config.images
     yield (ZOO, "files"), _reading(files.batch(size), size, count)
     for name, loaded in every:

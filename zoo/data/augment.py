@@ -73,14 +73,12 @@ def random_erasing(image: tf.Tensor, seed: tf.Tensor, probability: float) -> tf.
     0.3 to 3.3 times its width. Of ten random windows the first that fits is erased.
     """
     size = tf.cast(tf.shape(image)[:2], tf.float32)
-    areas, ratios, tops, lefts = (
-        tf.random.stateless_uniform([ERASING_TRIALS], fold_in(seed, number)) for number in range(4)
-    )
+    draws = tf.random.stateless_uniform([ERASING_TRIALS * 4 + 1], seed)
+    areas, ratios, tops, lefts, choice = tf.split(draws, [*[ERASING_TRIALS] * 4, 1])
     area = tf.reduce_prod(size) * (0.02 + areas * (1 / 3 - 0.02))
     ratio = tf.exp(tf.math.log(0.3) * (1 - 2 * ratios))
     sides = tf.round(tf.sqrt(area * tf.stack([ratio, 1 / ratio])))  # (2, trials)
     fits = tf.reduce_all(sides < size[:, None], axis=0)
-    wanted = tf.random.stateless_uniform([], fold_in(seed, 4)) < probability
     index = tf.argmax(tf.cast(fits, tf.int32))
     side = sides[:, index]
     first = tf.floor(tf.stack([tops, lefts])[:, index] * (size - side + 1))
@@ -88,10 +86,10 @@ def random_erasing(image: tf.Tensor, seed: tf.Tensor, probability: float) -> tf.
 
     def erased() -> tf.Tensor:
         shape = tf.concat([side, [3]], 0)
-        noise = tf.random.stateless_uniform(shape, fold_in(seed, 5), 0, 256, tf.int32)
+        noise = tf.random.stateless_uniform(shape, fold_in(seed, 0), 0, 256, tf.int32)
         return paste(image, first, first + side, tf.cast(noise, image.dtype))
 
-    return tf.cond(wanted & tf.reduce_any(fits), erased, lambda: image)
+    return tf.cond((choice[0] < probability) & tf.reduce_any(fits), erased, lambda: image)
 
 
 def paste(images: Any, first: tf.Tensor, last: tf.Tensor, patch: tf.Tensor) -> tf.Tensor:

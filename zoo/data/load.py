@@ -17,6 +17,7 @@ from zoo.data.augment import Mix, color_jitter, either, fold_in, rand_augment, r
 from zoo.data.crops import attempt, resize_center
 from zoo.data.errors import naming_errors, no_autograph
 from zoo.data.in_memory import decoded
+from zoo.data.record_files import GROUP
 from zoo.data.sources.base import DataSource, IndexedSource, Noted, Records
 from zoo.data.sources.kinds import SOURCES
 from zoo.data.sources.stored import Pixels, Record, Stored
@@ -27,8 +28,6 @@ MEMORY_SHARE = 1 / 16  # that decoded images of training may take, and those of 
 FEW = 10  # images of a class, below which a network hardly learns it
 UNEQUAL = 5  # ratio of the largest class to the smallest, from which class weights are advised
 MIXING = 100  # folded into the seeds of batches, so that they differ from the seeds of images
-
-AT_ONCE = 16  # images that are decoded one after the other, on one processor
 
 # Takes a batch of records, and two random integers for each. Returns images in [0, 255], of a fixed
 # size, and whether they could be read.
@@ -61,7 +60,7 @@ class Images:
         if not is_positive_integer(limit):
             raise ValueError(f"limit: expected a positive integer. Received: {limit!r}")
         readable = no_autograph(lambda image, label, readable: readable)
-        examples = self.examples(min(limit, self.count)).filter(readable).take(limit)
+        examples = self.examples(min(limit, self.count)).unbatch().filter(readable).take(limit)
         with naming_errors(self.files):
             images, labels, _ = zip(*_finish(examples).as_numpy_iterator(), strict=True)
         return np.stack(images).astype("float32"), np.asarray(labels)
@@ -69,23 +68,29 @@ class Images:
     def examples(
         self, batch_size: int, first_step: int = 0, host: Host = ONLY_HOST
     ) -> tf.data.Dataset:
-        """Returns images in [0, 255], labels, and whether the image could be read."""
+        """Returns images in [0, 255], labels, and whether each could be read, in groups."""
+        first = first_step * host.size(batch_size)
 
         @no_autograph
-        def decode(records: Record, numbers: Any = None) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-            count = tf.shape(records["label"])[:1]
-            own = tf.fill(count, tf.constant(self.seed, tf.int64))
-            numbers = tf.zeros(count, tf.int64) if numbers is None else numbers
-            seeds = tf.stack([own, numbers], 1)
+        def decode(group: Any, records: Record) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            places = tf.range(tf.shape(records["label"], tf.int64)[0])
+            numbers = self._numbers(first + group * GROUP + places, batch_size, host)
+            seeds = tf.stack(
+                [tf.fill(tf.shape(numbers), tf.constant(self.seed, tf.int64)), numbers], 1
+            )
             images, readable = self.read_images(records, seeds)
             return images, records["label"], readable
 
         records = self._records(batch_size, first_step, host)
-        return records.batch(AT_ONCE).map(decode, tf.data.AUTOTUNE).unbatch()
+        return records.enumerate().map(decode, tf.data.AUTOTUNE)
 
     def _records(self, batch_size: int, first_step: int, host: Host) -> tf.data.Dataset:
-        """Records; for training, endless ones with their numbers."""
+        """Records in groups; for training, endless ones."""
         return self.source.testing(batch_size, host)
+
+    def _numbers(self, positions: Any, batch_size: int, host: Host) -> tf.Tensor:
+        """Random numbers are functions of these."""
+        return tf.zeros_like(positions)
 
 
 @dataclass(frozen=True)
@@ -144,13 +149,16 @@ class TrainingImages(Images):
         """Creates the batches of a host before they are mixed."""
         return (
             self.examples(batch_size, first_step, host)
-            .batch(host.size(batch_size), drop_remainder=True)
+            .rebatch(host.size(batch_size), drop_remainder=True)
             .map(_replace_unreadable)
             .map(_one_hot(classes))
         )
 
     def _records(self, batch_size: int, first_step: int, host: Host) -> tf.data.Dataset:
         return self.source.training(batch_size, first_step, host, self.seed)
+
+    def _numbers(self, positions: Any, batch_size: int, host: Host) -> tf.Tensor:
+        return host.number(positions, batch_size)
 
 
 class EvalImages(Images):
@@ -167,11 +175,11 @@ class EvalImages(Images):
         images have weight 0.
         """
         examples: Any = self.examples(batch_size, host=host)
-        nothing = [tf.zeros(spec.shape, spec.dtype) for spec in examples.element_spec]
+        nothing = [tf.zeros([1, *spec.shape[1:]], spec.dtype) for spec in examples.element_spec]
         padding = tf.data.Dataset.from_tensors(tuple(nothing)).repeat()
         return _finish(
             examples.concatenate(padding)
-            .batch(host.size(batch_size), drop_remainder=True)
+            .rebatch(host.size(batch_size), drop_remainder=True)
             .take(self.steps(batch_size))
             .map(_one_hot(classes))
             .map(normalized)
@@ -282,7 +290,7 @@ def held_out_files(
         _, readable = test.read_images(records, tf.zeros([1, 2], tf.int64))
         return stored.file(records["image"][0]), records["label"][0], readable[0]
 
-    records = test.source.testing(1, ONLY_HOST).batch(1).map(undecoded)
+    records = test.source.testing(1, ONLY_HOST).rebatch(1).map(undecoded)
     readable = no_autograph(lambda file, label, readable: readable)
     records = records.filter(readable).take(limit)
     with naming_errors(test.files):

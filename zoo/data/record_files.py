@@ -18,6 +18,7 @@ from zoo.files import in_bucket, why_no_file
 AT_ONCE = 4  # files in a group
 ROUND = 4  # records of each file
 PARTS = 8  # of streams of records, which up to as many hosts share
+GROUP = 16  # images that are looked up together, and decoded by one processor
 
 # Takes a serialized record, its number in the file, from 0, and the path of the file.
 Parse = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Any]
@@ -68,11 +69,11 @@ class StreamSource:
         streams = [self._part(batch_size, first_step, part, seed) for part in own]
         turns = np.repeat(np.arange(len(streams)), own[0].size(batch_size))
         choices = tf.data.Dataset.from_tensor_slices(turns.astype("int64")).repeat()
-        return tf.data.Dataset.choose_from_datasets(streams, choices)
+        return self._in_groups(tf.data.Dataset.choose_from_datasets(streams, choices))
 
     def testing(self, batch_size: int, host: Host) -> tf.data.Dataset:
         """See `IndexedSource`."""
-        return self.read(host)
+        return self._in_groups(self.read(host))
 
     def _part(self, batch_size: int, first_step: int, part: Host, seed: int) -> tf.data.Dataset:
         size, steps = part.size(batch_size), self.count // batch_size
@@ -98,15 +99,10 @@ class StreamSource:
             )
             return shuffled.skip(over % chunk_size).take(steps * size - over)
 
-        @no_autograph
-        def example(position: tf.Tensor, record: Any) -> tuple[Any, tf.Tensor]:
-            return record, part.number(position, batch_size)
-
-        epochs = tf.data.Dataset.range(first_epoch, tf.int64.max).flat_map(epoch)
-        return epochs.enumerate(first_step * size).map(example)
+        return tf.data.Dataset.range(first_epoch, tf.int64.max).flat_map(epoch)
 
     def read(self, host: Host, order: tf.Tensor | None = None, first: Any = 0) -> tf.data.Dataset:
-        """Returns the records of a host from the one with number `first` on.
+        """Returns the records of a host, or their places in memory, from number `first` on.
 
         `order` is the seed of the order of the files; None: they stay in order. The groups before
         the one of the first record are not read.
@@ -149,20 +145,23 @@ class StreamSource:
         return replace(self, records=files, memory=tf.nest.map_structure(tf.constant, memory))
 
     def _parsed(self, records: tf.data.Dataset) -> tf.data.Dataset:
-        if self.memory is None:
-            return records.map(self.parse)
-        look_up = no_autograph(
-            lambda i: tf.nest.map_structure(lambda v: tf.gather(v, i), self.memory)
-        )
-        return records.map(look_up)
+        return records.map(self.parse) if self.memory is None else records
+
+    def _in_groups(self, records: tf.data.Dataset) -> tf.data.Dataset:
+        @no_autograph
+        def look_up(places: tf.Tensor) -> Any:
+            return tf.nest.map_structure(lambda values: tf.gather(values, places), self.memory)
+
+        groups = records.batch(GROUP)
+        return groups if self.memory is None else groups.map(look_up)
 
     def _of_file(
         self, path: tf.Tensor, skip: tf.Tensor, take: tf.Tensor, before: tf.Tensor
     ) -> tf.data.Dataset:
         """Returns the arguments of `parse` for the records of a file, or their places in memory."""
-        numbers = tf.data.Dataset.range(skip, skip + take)
         if self.memory is not None:
-            return numbers.map(no_autograph(lambda number: number + before))
+            return tf.data.Dataset.range(before + skip, before + skip + take)
+        numbers = tf.data.Dataset.range(skip, skip + take)
         paths = tf.data.Dataset.from_tensors(path).repeat()
         return tf.data.Dataset.zip(tf.data.TFRecordDataset(path).skip(skip), numbers, paths)
 

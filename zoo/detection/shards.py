@@ -173,8 +173,8 @@ def training_records(
         no_autograph(lambda record, number, file: record),
         data.shuffle_buffer,
     )
-    numbered = source.training(data.batch_size, first_step, ONLY_HOST, config.training.seed)
-    return numbered.map(no_autograph(lambda record, number: record))
+    groups = source.training(data.batch_size, first_step, ONLY_HOST, config.training.seed)
+    return groups.unbatch()
 
 
 def read_annotations(

@@ -113,7 +113,9 @@ def test_plain_test_batches_are_full_and_as_many_on_every_host():
 
 def test_plain_labels_of_several_classes_stay():
     source = SimpleNamespace(count=4, files=(), testing=lambda *_: data)
-    data = tf.data.Dataset.from_tensors({"image": tf.constant(1), "label": tf.constant([1, 0, 1])})
+    data = tf.data.Dataset.from_tensors(
+        {"image": tf.constant([1]), "label": tf.constant([[1, 0, 1]])}
+    )
     (_, labels, _) = next(iter(EvalImages(source, numbers).batches(1, 3)))
     assert labels.numpy().tolist() == [[1, 0, 1]]
 
@@ -263,7 +265,7 @@ def test_the_border_of_wide_images(tmp_path, resize, share, trained):
     )
     data = load_data(config, 16)
     assert data.test.sample(1)[0].mean() / 255 == pytest.approx(share, abs=0.01)
-    images = next(iter(data.train.examples(2).take(100).batch(100)))[0].numpy()
+    images = next(iter(data.train.examples(2).rebatch(100)))[0].numpy()
     assert images.shape == (100, 16, 16, 3)
     assert images.mean() / 255 == pytest.approx(trained, abs=0.12)
     assert (images.max((1, 2, 3)) > 200).any()
@@ -284,7 +286,7 @@ def test_shifts_instead_of_crops(tmp_path):
         "test_fraction": 0.5,
     }
     data = load_data(DataConfig(**settings, resize="squash", shift=0.25), 16)
-    images = next(iter(data.train.examples(2).take(200).batch(200)))[0].numpy()
+    images = next(iter(data.train.examples(2).rebatch(200)))[0].numpy()
     assert {int((image > 0).sum()) for image in images} == {12}  # 2 x 2 pixels, never resized
     rows, columns = np.array([np.argwhere(image[..., 0])[0] for image in images]).T
     assert set(rows) == {*range(3, 12)}

@@ -15,7 +15,7 @@ from zoo.config import DataConfig
 from zoo.data.augment import fold_in, random_shift, random_window, to_uint8
 from zoo.data.crops import Window, resize_center, resize_window
 from zoo.data.errors import no_autograph
-from zoo.data.record_files import StreamSource
+from zoo.data.record_files import GROUP, StreamSource
 from zoo.data.sources.stored import File, Record, Stored
 from zoo.devices import Host
 from zoo.run_folder import other_data, read_index
@@ -51,7 +51,7 @@ class IndexedSource:
         return len(self.images)
 
     def training(self, batch_size: int, first_step: int, host: Host, seed: int) -> tf.data.Dataset:
-        """Returns endless records with unique numbers, in another order in every epoch.
+        """Returns endless records, in groups of `GROUP`, in another order in every epoch.
 
         They are functions of the seed and the step. An epoch is all full batches, of each of which
         every host has a part.
@@ -60,26 +60,30 @@ class IndexedSource:
         records = self._records(np.arange(self.count))
 
         @no_autograph
-        def example(position: tf.Tensor) -> tuple[Record, tf.Tensor]:
-            number = host.number(position, batch_size)
-            order = tf.stack([tf.constant(seed, tf.int64), number // epoch_size])
-            index = tf.random.experimental.index_shuffle(  # pyright: ignore
-                number % epoch_size, order, tf.constant(self.count - 1, tf.int64)
+        def look_up(positions: tf.Tensor) -> Record:
+            numbers = host.number(positions, batch_size)
+            epochs = numbers // epoch_size
+            of_run, ones = tf.zeros_like(epochs) + seed, tf.ones_like(epochs)
+            # As tf.random.experimental.index_shuffle, which takes one seed at a time.
+            indices = tf.raw_ops.RandomIndexShuffle(
+                index=numbers % epoch_size,
+                seed=tf.stack([ones, of_run, epochs], 1),
+                max_index=tf.constant(self.count - 1, tf.int64),
             )
-            return tf.nest.map_structure(lambda values: tf.gather(values, index), records), number
+            return tf.nest.map_structure(lambda values: tf.gather(values, indices), records)
 
         positions = tf.data.Dataset.range(first_step * host.size(batch_size), tf.int64.max)
-        return positions.map(example, tf.data.AUTOTUNE)
+        return positions.batch(GROUP).map(look_up, tf.data.AUTOTUNE)
 
     def testing(self, batch_size: int, host: Host) -> tf.data.Dataset:
-        """Returns every record once, on each host for its part of the batches."""
+        """Returns every record once, in groups, on each host for its part of the batches."""
         order = np.random.default_rng(TEST_ORDER_SEED).permutation(self.count)
         own = np.arange(self.count) % batch_size // host.size(batch_size) == host.index
         records: Any = self._records(order[own])  # TensorFlow's stubs do not know typed dicts
-        return tf.data.Dataset.from_tensor_slices(records)
+        return tf.data.Dataset.from_tensor_slices(records).batch(GROUP)
 
     def in_order(self) -> tf.data.Dataset:
-        """Returns every record once."""
+        """Returns every record once, one by one."""
         records: Any = self._records(np.arange(self.count))
         return tf.data.Dataset.from_tensor_slices(records)
 

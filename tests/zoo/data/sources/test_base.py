@@ -20,31 +20,35 @@ SOURCE = IndexedSource(np.arange(COUNT), np.arange(COUNT) % 5, np.arange(COUNT).
 
 
 def read(steps, first_step=0, host=ONLY_HOST, seed=3):
-    """Indices of the images, and their random numbers, of some steps."""
-    stream = SOURCE.training(BATCH, first_step, host, seed).take(steps * host.size(BATCH))
-    found = [(int(record["image"]), int(number)) for record, number in stream.as_numpy_iterator()]
-    for record, _ in stream.take(3).as_numpy_iterator():
-        assert record["label"] == record["image"] % 5
-        assert record["name"] == str(record["image"]).encode()
-    return np.array(found).reshape(steps, -1, 2)
+    """Indices of the images of some steps."""
+    batches = SOURCE.training(BATCH, first_step, host, seed).rebatch(host.size(BATCH))
+    found = []
+    for record in batches.take(steps).as_numpy_iterator():
+        assert (record["label"] == record["image"] % 5).all()
+        assert (record["name"].astype(int) == record["image"]).all()
+        found.append(record["image"])
+    return np.array(found)
 
 
 def test_every_epoch_has_the_full_batches_in_another_order():
     steps = COUNT // BATCH
-    images, numbers = np.moveaxis(read(6 * steps), -1, 0)
-    assert numbers.ravel().tolist() == list(range(6 * steps * BATCH))
+    images = read(6 * steps)
     epochs = images.reshape(6, -1)
     assert [len(set(epoch)) for epoch in epochs.tolist()] == [20] * 6
     assert len({*epochs.ravel()}) > 20  # each leaves out others
     assert epochs[0].tolist() != epochs[1].tolist() != sorted(epochs[1])
-    assert images.tolist() != read(6 * steps, seed=4)[..., 0].tolist()
+    assert images.tolist() != read(6 * steps, seed=4).tolist()
 
 
 def test_every_test_image_comes_once_and_the_first_are_of_many_classes():
-    whole = [int(one["image"]) for one in SOURCE.testing(BATCH, ONLY_HOST)]
+
+    def testing(host: Host) -> list[int]:
+        return [int(record["image"]) for record in SOURCE.testing(BATCH, host).unbatch()]
+
+    whole = testing(ONLY_HOST)
     assert sorted(whole) == list(range(COUNT))
     assert whole != sorted(whole)
-    hosts = [[int(one["image"]) for one in SOURCE.testing(BATCH, Host(i, 2))] for i in range(2)]
+    hosts = [testing(Host(i, 2)) for i in range(2)]
     batches = [whole[i : i + BATCH] for i in range(0, COUNT, BATCH)]
     assert hosts == [[image for batch in batches for image in batch[i : i + 2]] for i in (0, 2)]
 

@@ -27,17 +27,18 @@ def test_splits_of_the_paper(imagenet):
     settings = {"train_split": "train[2shard:]", "test_split": "train[:2shard]"}
     data = load_data(config(imagenet, **settings), 24)
     held_out = data.test.sample(100)[1]
-    seen = [
-        int(record["label"])
-        for record, _ in data.train.source.training(4, 0, ONLY_HOST, 0).take(44)
-    ]
+    groups = data.train.source.training(4, 0, ONLY_HOST, 0)
+    seen = [int(record["label"]) for record in groups.unbatch().take(44)]
     assert data.test.count == len(held_out) == 14
     assert (data.train.count, len(set(seen))) == (46, 44)
     assert min(seen) >= 14
     assert set(held_out) == set(range(14))
     assert len(data.class_names) == 1000
     assert data.class_names[0] == "n01440764"
-    (name,) = {record["name"].numpy() for record in data.train.source.read(ONLY_HOST).take(1)}
+    (name,) = {
+        record["name"].numpy()
+        for record in data.train.source.testing(1, ONLY_HOST).unbatch().take(1)
+    }
     assert name == b"train14.JPEG in imagenet2012-train.tfrecord-00002__0"
 
 

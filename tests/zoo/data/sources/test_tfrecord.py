@@ -33,7 +33,10 @@ def test_counts_names_and_labels(records):
     assert sorted(labels) == list(range(21))
     # Red is the number of the image, and the label counts from 1 in the file.
     np.testing.assert_allclose(images.mean((1, 2))[:, 0], np.maximum(labels, 2.3), atol=4)
-    (name,) = {record["name"].numpy() for record in data.test.source.read(ONLY_HOST).take(1)}
+    (name,) = {
+        record["name"].numpy()
+        for record in data.test.source.testing(1, ONLY_HOST).unbatch().take(1)
+    }
     assert name.decode() == f"valid_0.JPEG, number 0 of {records}/validation-00000-of-00002"
 
 
@@ -79,7 +82,7 @@ def test_labels_count_from_one_only_where_the_last_one_says_so(tmp_path, labels,
         write_tfrecords(tmp_path / f"{part}-0", [(jpeg(i), i) for i in labels])
     data = load_data(config(tmp_path, classes=3, batch_size=2), 24)
     assert data.class_names == ("0", "1", "2")
-    found = [int(record["label"]) for record in data.test.source.read(ONLY_HOST)]
+    found = [int(record["label"]) for record in data.test.source.testing(1, ONLY_HOST).unbatch()]
     assert found == [label - first for label in labels]
 
 
