@@ -44,7 +44,7 @@ def weights(tmp_path) -> str:
 def test_files_arrays_and_commands_get_the_same_answers(classifier, tmp_path, china):
     path = tmp_path / "china.png"
     Image.fromarray(china).save(path)
-    ((_, expected),) = classifier.predict_files([path], 3)
+    (expected,) = classifier.predict_views(classifier.views([path]), 3)
     assert classifier(path, top=3) == classifier(str(path), top=3) == expected
     assert classifier(china, top=3) == expected
     assert classifier(Image.fromarray(china), top=3) == expected

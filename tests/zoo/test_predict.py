@@ -48,8 +48,8 @@ def test_predictions_are_printed_and_written(here, run, capsys):
     written = json.loads(Path("new/predictions.json").read_text("utf-8"))
     assert (written["run"], written["top"]) == (str(run), 2)
     assert [entry["photo"] for entry in written["photos"]] == photos
-    predictions = Run(run).load().predict_files([here / name for name in photos], top=2)
-    for entry, (_, expected) in zip(written["photos"], predictions, strict=True):
+    predictions = Run(run).load()([here / name for name in photos], top=2)
+    for entry, expected in zip(written["photos"], predictions, strict=True):
         assert [tuple(guess.values()) for guess in entry["top"]] == [
             (guess.index, guess.name, pytest.approx(guess.probability, rel=1e-5))
             for guess in expected
@@ -95,8 +95,11 @@ class Red:
         self.precisions.append(precision)
         return self
 
-    def predict_files(self, photos, top):
-        return ((photo, [ClassScore(0, "red\x1b[2J", 1.0)]) for photo in photos)
+    def views(self, photos):
+        return photos
+
+    def predict_views(self, views, top):
+        return ([ClassScore(0, "red\x1b[2J", 1.0)] for _ in views)
 
     def view(self, photo):
         return np.zeros((4, 4, 3))

@@ -127,7 +127,7 @@ def test_all_commands_see_the_same_pixels(photos, loaded, tmp_path, monkeypatch)
 
     seen["predict"] = [
         pixels([score.index for score in top], [score.probability for score in top])
-        for _, top in classifier.predict_files(photos, CLASSES)
+        for top in classifier(photos, CLASSES)
     ]
 
     monkeypatch.setattr(graph, "TOP", CLASSES)

@@ -2,7 +2,7 @@
 
 import copy
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -198,13 +198,17 @@ class Detector:
         check_outputs(self.name, arrays)
         return arrays
 
-    def detect_shards(self, files: str, batch_size: int) -> Iterator[list[Json]]:
-        """Yields the objects in the images of shards, batch by batch, in the form of `detect`."""
-        task = Task(self.experiment)
+    def batches(self, files: str, batch_size: int) -> Iterable[Any]:
+        """Creates batches of the images of shards, for `detect_batches`."""
         data = copy.deepcopy(self.experiment.task.validation_data)
         data.override({"input_path": files, "global_batch_size": batch_size}, is_strict=True)
+        return Task(self.experiment).build_inputs(data)
+
+    def detect_batches(self, batches: Iterable[Any]) -> Iterator[list[Json]]:
+        """Yields the objects in the images of each batch, in the form of `detect`."""
+        task = Task(self.experiment)
         run = tf.function(lambda *inputs: task.validation_step(inputs, self.model))
-        for images, labels in task.build_inputs(data):
+        for images, labels in batches:
             yield task.aggregate_logs(step_outputs=run(images, labels))["found"]
 
     def detect(self, image: np.ndarray, number: int = 0) -> list[Json]:

@@ -105,6 +105,7 @@ def measure(config: EvaluateConfig) -> tuple["Detector", "Evaluation", list["Jso
     """Loads a detector, and evaluates it; returns both, its detections, and the annotations."""
     from rich.progress import track
 
+    from zoo.data.ahead import Waiting
     from zoo.detection import report, shards
     from zoo.detection.detector import choose
 
@@ -117,9 +118,11 @@ def measure(config: EvaluateConfig) -> tuple["Detector", "Evaluation", list["Jso
         raise refusal(expected, unknown[:5])
     ids = shards.check(folder, dataset, shards.TEST, detector.image_size)
     annotations = shards.read_annotations(folder, dataset, ids, detector.categories)
-    batches = detector.detect_shards(shards.pattern(folder, shards.TEST), size)
-    steps = -(-dataset.val.images // size)
-    found = [one for batch in track(batches, "Detecting", total=steps) for one in batch]
+    batches = Waiting(detector.batches(shards.pattern(folder, shards.TEST), size))
+    steps, detected = -(-dataset.val.images // size), detector.detect_batches(batches)
+    found = [one for batch in track(detected, "Detecting", total=steps) for one in batch]
+    if batches.share is not None:
+        print(batches.report(size))
     result = report.evaluate(annotations, found, detector.masks and dataset.masks)
     return detector, result, found, annotations
 

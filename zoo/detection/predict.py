@@ -35,18 +35,23 @@ def run(config: PredictConfig) -> None:
     check_replaces_none(config.output, photos)
     objects.check_output(config.output, photos)
     files = check_readable([str(photo) for photo in photos])
+    from zoo.data.ahead import AT_ONCE, Waiting, read_ahead
     from zoo.detection.detector import choose
     from zoo.detection.shards import check_shape
+    from zoo.inference.images import read_pixels
 
     detector = choose(config).load()
     for file in files:
         with errors_of(f"photos: {printable(file.path)}"):
             check_shape(file.height, file.width, detector.image_size)
     results = []
-    for number, photo in enumerate(photos, start=1):
-        (found,) = detector([photo], threshold=0)
+    images = Waiting(read_ahead(read_pixels, photos, AT_ONCE))
+    for number, (photo, image) in enumerate(zip(photos, images, strict=True), start=1):
+        found = detector(image, threshold=0)
         print(objects.describe(photo, found, config.threshold), flush=True)
         results.append((photo, [{**one, "image_id": number} for one in found]))
+    if images.share is not None:
+        print(images.report())
     if config.output is not None:
         objects.write(results, detector.name, config.threshold, config.output)
         print(f"wrote {printable(config.output)}")

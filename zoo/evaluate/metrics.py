@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from zoo.data.ahead import Waiting
 from zoo.data.errors import naming_errors
 from zoo.data.load import EvalImages
 from zoo.errors import needs_extra, printable, refusal
@@ -48,6 +49,7 @@ class Evaluation:
     top5: float | None
     loss: float  # mean cross-entropy in nats, without label smoothing
     images_per_second: float | None  # after the first batch, which compiles; None if it is the only
+    waiting: float | None = None  # fraction of that time spent waiting for images
     mistakes: Sequence[Mistake] = ()  # most confident errors, at most `MOST_ERRORS`
     log_probabilities: np.ndarray | None = None  # of all images, if they were kept
 
@@ -116,9 +118,10 @@ def evaluate(
     classes = classes or match_classes(classifier, classifier.class_names)
     columns, logs, clock = [], [], []
     mistakes: list[Mistake] = []
-    batches = test.batches(batch_size, len(classes.label_names)).as_numpy_iterator()
+    stream = test.batches(batch_size, len(classes.label_names)).as_numpy_iterator()
+    batches, steps = Waiting(stream), test.steps(batch_size)
     with naming_errors(test.files):
-        for images, targets, weights in track(batches, "Evaluating", total=test.steps(batch_size)):
+        for images, targets, weights in track(batches, "Evaluating", total=steps):
             # The others pad the last batch, were unreadable, or have no label.
             real = (weights > 0) & targets.any(-1)
             is_true = _true_classes(targets[real] > 0, classes)
@@ -150,6 +153,7 @@ def evaluate(
         float(in_top.mean()) if len(classes.names) > TOP else None,
         float(losses.mean()),
         later / (clock[-1] - clock[0]) if len(clock) > 1 else None,
+        batches.share,
         mistakes,
         np.concatenate(logs) if keep_outputs else None,
     )

@@ -44,6 +44,7 @@ FIGURES = {
     "calibration_error": ("calibration error", ".4f"),
     "images": ("images", ",d"),
     "images_per_second": ("images/s", ",.0f"),
+    "waiting": ("of the time, waiting for images", ".0%"),
 }
 
 

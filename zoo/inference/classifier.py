@@ -1,8 +1,9 @@
 """Classifiers: a model with its preprocessing and class names."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import tensorflow as tf
 from lambda_keras.applications import fold_batch_normalization, preprocess_input
 from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.layers.arguments import is_positive_integer
+from zoo.data.ahead import read_ahead
 from zoo.data.crops import resize_center
 from zoo.errors import require
 from zoo.inference.images import Image, read_pixels, several
@@ -111,23 +113,22 @@ class Classifier:
         """
         require(is_positive_integer(top), "expected top to be a positive integer", repr(top))
         every, is_one = several(images)
-        scores = []
-        for begin in range(0, len(every), BATCH_SIZE):
-            views = [self.view(image) for image in every[begin : begin + BATCH_SIZE]]
-            probabilities = self.infer(preprocess_input(np.stack(views))).astype("float64")
+        scores = list(self.predict_views(map(self.view, every), top))
+        return scores[0] if is_one else scores
+
+    def predict_views(self, views: Iterable[np.ndarray], top: int) -> Iterator[list[ClassScore]]:
+        """Yields the predictions for each of many results of `view`; see `__call__`."""
+        left = iter(views)
+        while batch := list(islice(left, BATCH_SIZE)):
+            probabilities = self.infer(preprocess_input(np.stack(batch))).astype("float64")
             check_outputs(self.name, {"probabilities": probabilities})
             for row in probabilities.tolist():
                 order = sorted(range(len(row)), key=row.__getitem__, reverse=True)[:top]
-                scores.append([ClassScore(i, self.class_names[i], row[i]) for i in order])
-        return scores[0] if is_one else scores
+                yield [ClassScore(i, self.class_names[i], row[i]) for i in order]
 
-    def predict_files(
-        self, photos: Sequence[Path], top: int
-    ) -> Iterator[tuple[Path, list[ClassScore]]]:
-        """Yields each image file with its predictions, reading a few at a time; see `__call__`."""
-        for begin in range(0, len(photos), BATCH_SIZE):
-            batch = photos[begin : begin + BATCH_SIZE]
-            yield from zip(batch, self(batch, top), strict=True)
+    def views(self, photos: Iterable[Path]) -> Iterator[np.ndarray]:
+        """Yields the `view` of each image file; the next batch is read meanwhile."""
+        return read_ahead(self.view, photos, BATCH_SIZE)
 
     def view(self, image: Image) -> np.ndarray:
         """Preprocesses an image for the model: `(size, size, 3)`, in [0, 255]."""

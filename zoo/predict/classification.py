@@ -52,13 +52,18 @@ def run(config: PredictConfig) -> None:
     if config.output is not None and config.output.suffix == ".png":
         import zoo.plots.classification  # noqa: F401  # fails before the work without matplotlib
     check_readable([str(photo) for photo in photos])
+    from zoo.data.ahead import Waiting
+    from zoo.inference.classifier import BATCH_SIZE
     from zoo.inference.source.kinds import choose
 
     classifier = choose(config).load().computing_in(config.precision)
+    views = Waiting(classifier.views(photos), BATCH_SIZE)  # of which the first compile the network
     predictions = []
-    for prediction in classifier.predict_files(photos, config.top):
+    for prediction in zip(photos, classifier.predict_views(views, config.top), strict=True):
         print(describe(*prediction), flush=True)
         predictions.append(prediction)
+    if views.share is not None:
+        print(views.report())
     for i, output in enumerate(outputs):
         if output.suffix == ".json":
             write_json(config, predictions, output)

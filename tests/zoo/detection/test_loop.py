@@ -62,7 +62,7 @@ def test_run_folder_is_complete(finished):
 def test_shards_and_images_give_the_same(finished, sharded):
     """The pipeline of evaluation and the exported module prepare images alike."""
     detector, files = Detector.from_run(finished[0]), shards.pattern(sharded, shards.TEST)
-    found = [one for batch in detector.detect_shards(files, 4) for one in batch]
+    found = [one for batch in detector.detect_batches(detector.batches(files, 4)) for one in batch]
     images = shards.read_images(files)
     assert {one["image_id"] for one in found} <= images.keys()
     for number, image in list(images.items())[:3]:

@@ -50,8 +50,8 @@ def test_the_same_answers_as_predict(server, photos):
     instances = [b64(path.read_bytes()) for path in photos]
     body = {"signature_name": "image_bytes", "instances": instances}
     response = requests.post(f"{server[1]}/v1/models/{NAME}:predict", json=body, timeout=60)
-    rows, answers = response.json()["predictions"], classifier.predict_files(photos, 5)
-    for row, (_, expected) in zip(rows, answers, strict=True):
+    rows, answers = response.json()["predictions"], classifier(photos)
+    for row, expected in zip(rows, answers, strict=True):
         columns = zip(*expected, strict=True)
         numbers, names, probabilities = map(list, columns)
         assert (row["classes"], row["labels"]) == (numbers, names)
