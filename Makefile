@@ -175,7 +175,7 @@ lock: .venv-lock/installed  ## Write requirements/*.lock anew from pyproject.tom
 	$(COMPILE) --no-annotate --extra convert --group test --group compare --output-file requirements/torch.lock
 # timm needs torchvision, which has no CPU build, so another PyTorch than the constraint's.
 	sed '/^torch=/d' requirements/constraints.txt > requirements/benchmark.in
-	$(subst constraints.txt,benchmark.in,$(COMPILE)) --no-annotate --extra train --extra torch \
+	$(subst constraints.txt,benchmark.in,$(COMPILE)) --no-annotate --extra export --extra torch \
 	  --group benchmark --group test --output-file requirements/benchmark.lock
 	rm requirements/benchmark.in
 # Of the TPU page: TensorFlow's wheel for TPUs in place of tensorflow.
