@@ -32,6 +32,7 @@ class Options:
 
     quantize: Literal["none", "float16", "int8"] = "none"
     calibration: Sequence[Path] = ()  # image files, for int8
+    float_layers: Sequence[str] = ()  # parts of names of layers that int8 leaves in float32
     batch_size: int | None = None  # of every call, with static shapes; None: any
     io_type: Literal["int8", "uint8"] | None = None
     layout: Literal["nhwc", "nchw"] = "nhwc"
@@ -72,7 +73,7 @@ class Format(Protocol):
     @property
     def ways(self) -> Ways: ...  # by title, tried in turn until outputs equal Keras'
     @property
-    def quantizations(self) -> Sequence[str]: ...  # values of `Options.quantize` beside none
+    def quantizations(self) -> Mapping[str, Sequence[str]]: ...  # further packages of each
     @property
     def options(self) -> Mapping[str, str]: ...  # names of its options, sentences for the card
     @property

@@ -19,8 +19,9 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def check_packages(format_name: str) -> None:
-    """Imports the packages of a format."""
+def check_packages(format_name: str, quantize: str = "none") -> None:
+    """Imports the packages of a format, and of its quantization."""
+    form = FORMATS[format_name]
     with needs_extra("export"):
-        for name in FORMATS[format_name].packages:
+        for name in (*form.packages, *form.quantizations.get(quantize, ())):
             importlib.import_module(name)

@@ -12,6 +12,8 @@ from lambda_keras.applications import (
     fold_batch_normalization,
     preprocess_input,
 )
+from lambda_keras.layers.pooling import SymmetricMaxPooling2D
+from lambda_keras.layers.position_lambdas import compiling_for
 from lambda_keras.models.specs import STAGES
 from lambda_keras.weights.fit import CLASSIFIER
 from zoo.data.crops import PNG, decode_center
@@ -30,22 +32,61 @@ Endpoint = tuple[Callable[[tf.Tensor], Outputs], tf.TensorSpec]
 
 
 def classifier_graph(
-    model: keras.Model, lambda_maps: Sequence[str] = (), batch_size: int | None = None
+    model: keras.Model,
+    lambda_maps: Sequence[str] = (),
+    batch_size: int | None = None,
+    kind: str = "cpu",
 ) -> Any:  # TensorFlow's stubs have no type of its functions
     """Returns a `tf.function` with constant weights, preprocessing and named tensors.
 
     It computes `probabilities`, `(batch, classes)`, from `images`, float32 of shape
     `(batch, height, width, 3)` in [0, 255], and the maps of some lambda layers
     (`zoo.inference.lambda_maps.with_lambda_maps`). With a `batch_size`, all shapes are static.
+    The `kind` of device decides how lambda layers compute, `runtime` for OpenVINO and ONNX Runtime.
     """
     infer = with_constants(model, partial(with_lambda_maps, names=lambda_maps))
     signature = tf.TensorSpec((batch_size, *model.input_shape[1:]), tf.float32, "images")
 
     @tf.function(input_signature=[signature], autograph=False)
     def classify(images):
-        return infer(preprocess_input(images))
+        with compiling_for(kind):
+            return infer(preprocess_input(images))
 
     return classify
+
+
+def with_pooling(
+    model: keras.Model, pool: Callable[[SymmetricMaxPooling2D, Any], Any]
+) -> keras.Model:
+    """Copies a network, whose symmetric max pooling calls `pool` with the layer and its inputs.
+
+    The layer itself pads with minus infinity, which would ruin the ranges of 8 bits.
+    """
+
+    class Pooling(SymmetricMaxPooling2D):
+        def call(self, inputs):
+            return pool(self, inputs)
+
+    def clone(layer: keras.layers.Layer) -> keras.layers.Layer:
+        pooling = isinstance(layer, SymmetricMaxPooling2D)
+        return (Pooling if pooling else type(layer)).from_config(layer.get_config())
+
+    copy = keras.models.clone_model(model, clone_function=clone)
+    copy.set_weights(model.get_weights())
+    return copy
+
+
+def runtime_graph(
+    model: keras.Model, lambda_maps: Sequence[str] = (), batch_size: int | None = None
+) -> Any:
+    """Returns `classifier_graph` in the form that is the fastest in OpenVINO and ONNX Runtime."""
+
+    def pool(layer: SymmetricMaxPooling2D, inputs: tf.Tensor) -> Any:  # one operation, no padding
+        reach = [layer.pool_size // 2] * 2
+        padding: Any = [[0, 0], reach, reach, [0, 0]]
+        return tf.nn.max_pool2d(inputs, layer.pool_size, layer.strides, padding)
+
+    return classifier_graph(with_pooling(model, pool), lambda_maps, batch_size, "runtime")
 
 
 def endpoints(classifier: Classifier, options: Options) -> dict[str, Endpoint]:

@@ -1,6 +1,6 @@
 """LiteRT (TensorFlow Lite) files, for phones and embedded devices."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
 ZERO_POINTS = {"int8": -128, "uint8": 0}  # of images, whose scale is 1, and probabilities, 1/256
-MAX_IMAGES = 200  # for calibration of int8; more hardly change the ranges
 
 
 class LiteRT:
@@ -30,7 +29,7 @@ class LiteRT:
     purpose = "phones and embedded devices"
     packages = ("ai_edge_litert.interpreter",)
     ways: Mapping[str, Mapping[str, bool]] = {title: {}}
-    quantizations = ("float16", "int8")
+    quantizations: Mapping[str, Sequence[str]] = {"float16": (), "int8": ()}
     options: Mapping[str, str] = {
         "quantize": "",
         "calibration": "",
@@ -58,7 +57,7 @@ probabilities = run(images=images)["probabilities"]
         import tensorflow as tf
         from rich.progress import track
 
-        from zoo.data.readable import check_readable
+        from zoo.export.calibration import CalibrationImages
         from zoo.export.graph import classifier_graph
 
         quantize, batch_size, io_type = options.quantize, options.batch_size, options.io_type
@@ -71,14 +70,10 @@ probabilities = run(images=images)["probabilities"]
         if quantize == "float16":
             converter.target_spec.supported_types = [tf.float16]
         if quantize == "int8":
-            files = options.calibration
-            number = min(len(files), MAX_IMAGES)
-            chosen = [files[i] for i in np.linspace(0, len(files) - 1, number).astype(int)]
-            check_readable([str(path) for path in chosen])
+            images = CalibrationImages(classifier, options)
             see = _with_extremes if io_type is not None else np.asarray
             converter.representative_dataset = lambda: (
-                [np.stack([see(classifier.view(path))] * (batch_size or 1))]
-                for path in track(chosen, "Calibrating")
+                [see(batch)] for batch in track(images, "Calibrating")
             )
         if io_type is not None:
             converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
@@ -116,10 +111,10 @@ class Runtime:
         return self._interpreter.get_signature_runner(signature)(**inputs)
 
 
-def _with_extremes(image: np.ndarray) -> np.ndarray:
+def _with_extremes(images: np.ndarray) -> np.ndarray:
     """Adds a black and a white pixel, with which the scale of quantized images is 1."""
-    changed = np.array(image)
-    changed[0, :2] = [[0], [255]]
+    changed = np.array(images)
+    changed[:, 0, :2] = [[0], [255]]
     return changed
 
 
@@ -138,24 +133,17 @@ def _check_ends(content: bytes, zero_point: int) -> None:
 
 
 def _with_finite_padding(model: "keras.Model") -> "keras.Model":
-    """Copies a network, with max pooling that pads without infinities.
+    """Copies a network, with max pooling that needs no infinities.
 
-    `SymmetricMaxPooling2D` pads with minus infinity, which would ruin the ranges of 8 bits. Pooling
-    with stride 1, subsampled by the strides, is equal and needs no infinities.
+    LiteRT pads "same" with what is never the largest: pooling with stride 1, then every so many.
     """
     import keras
 
-    from lambda_keras.layers.pooling import SymmetricMaxPooling2D
+    from zoo.export.graph import with_pooling
 
-    class FinitePooling(SymmetricMaxPooling2D):
-        def call(self, inputs):
-            outputs = keras.ops.max_pool(inputs, self.pool_size, 1, "same", "channels_last")
-            return outputs[:, :: self.strides, :: self.strides]
-
-    def clone(layer: keras.layers.Layer) -> keras.layers.Layer:
-        pooling = isinstance(layer, SymmetricMaxPooling2D)
-        return (FinitePooling if pooling else type(layer)).from_config(layer.get_config())
-
-    copy = keras.models.clone_model(model, clone_function=clone)
-    copy.set_weights(model.get_weights())
-    return copy
+    return with_pooling(
+        model,
+        lambda layer, inputs: keras.ops.max_pool(
+            inputs, layer.pool_size, 1, "same", "channels_last"
+        )[:, :: layer.strides, :: layer.strides],
+    )

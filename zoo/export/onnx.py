@@ -48,10 +48,10 @@ session = onnxruntime.InferenceSession("model.onnx")
         import onnx
         import tf2onnx
 
-        from zoo.export.graph import classifier_graph
+        from zoo.export.graph import runtime_graph
 
         # `keras.Model.export` patches tf2onnx, which is not needed and warns with NumPy 2.
-        function = classifier_graph(classifier.model, options.lambda_maps, options.batch_size)
+        function = runtime_graph(classifier.model, options.lambda_maps, options.batch_size)
         channels_first = ["images"] if options.layout == "nchw" else []
         model, _ = tf2onnx.convert.from_function(
             function, function.input_signature, inputs_as_nchw=channels_first

@@ -35,7 +35,7 @@ class SavedModel:
     purpose = "TensorFlow and its server"
     packages = ()
     ways: Mapping[str, Mapping[str, bool]] = {title: {}, f"{title} with variables": {"fold": False}}
-    quantizations = ()
+    quantizations: Mapping[str, Sequence[str]] = {}
     options: Mapping[str, str] = {
         "default_signature": "Requests that name no signature go to `{0}`; `images` has the "
         "probabilities of float32 images.",

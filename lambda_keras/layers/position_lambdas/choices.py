@@ -57,6 +57,17 @@ CHOICES = {
         ("conv", {}),
         ("query_first", {}),
     ],
+    # Measured on OpenVINO, in float32 and int8: quantizers leave convolutions of one channel out.
+    "runtime": [
+        UNKNOWN_GRID,
+        ("depthwise_conv", {**LIBRARY, "value_dim": _up_to(32)}),
+        ("query_first", {"positions": _up_to(256)}),
+        ("conv", LIBRARY),
+        ("query_first", {**WIDE, "training": False, "positions": _up_to(400)}),
+        ("fourier", {"axes": _at_least(2)}),
+        ("conv", {}),
+        ("query_first", {}),
+    ],
     # Compiled by XLA for an H100, not run. Without XLA by reasoning: matrix products, and
     # convolutions of many channels, run on tensor cores; single channels do not.
     "gpu": [

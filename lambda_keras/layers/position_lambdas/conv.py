@@ -18,7 +18,7 @@ def conv(queries, values, embeddings, strides: int = 1):
     """
     *scope, u, k = embeddings.shape
     steps, dtype = (strides,) * len(scope), values.dtype
-    if keras.backend.backend() != "jax" and device_kind() == "cpu":
+    if keras.backend.backend() != "jax" and device_kind() in ("cpu", "runtime"):
         # Gradients of oneDNN's 3-d convolutions in bfloat16 write past the end of their memory.
         values, embeddings = ops.cast(values, "float32"), ops.cast(embeddings, "float32")
     if len(scope) < 3:

@@ -2,8 +2,11 @@
 
 import math
 
+from keras import ops
+
 from lambda_keras.layers.contraction import contract
 from lambda_keras.layers.position_lambdas.apply import apply_lambdas, flatten_grid
+from lambda_keras.layers.position_lambdas.device import device_kind
 from lambda_keras.layers.position_lambdas.embeddings import dense_embeddings
 from lambda_keras.layers.tiles import equal_tiles, in_tiles
 
@@ -29,7 +32,14 @@ def query_first(queries, values, dense, mask=None):
     A mask `(b, n, m)` of each example's own is applied in between, so that there are no embeddings
     of each example's own.
     """
-    mixed = contract("bnhk,nmuk->bnhmu", queries, dense)
+    if device_kind() == "runtime":
+        # Runtimes broadcast embeddings over the batch; one product per query would be transposed.
+        n, m, u, k = dense.shape
+        embeddings = ops.transpose(ops.reshape(dense, (n, m * u, k)), (0, 2, 1))
+        mixed = ops.matmul(queries, embeddings)  # (b, n, h, m u)
+        mixed = ops.reshape(mixed, (-1, n, queries.shape[2], m, u))
+    else:
+        mixed = contract("bnhk,nmuk->bnhmu", queries, dense)
     if mask is not None:
         mixed = mixed * mask[:, :, None, :, None]
     return contract("bnhmu,bmvu->bnhv", mixed, values)

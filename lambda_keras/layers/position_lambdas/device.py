@@ -7,7 +7,8 @@ from contextvars import ContextVar
 import keras
 from keras import ops
 
-KINDS = ("cpu", "gpu", "tpu")
+# "runtime": OpenVINO or ONNX Runtime on a CPU, for graphs that are exported to them.
+KINDS = ("cpu", "gpu", "tpu", "runtime")
 
 # A kind of device, and whether XLA compiles for it.
 _compiled_for: ContextVar[tuple[str | None, bool | None]] = ContextVar(

@@ -101,7 +101,7 @@ def dense_embeddings(embeddings, query_grid, context_grid, first=None, strides: 
     known = isinstance(n, int) and isinstance(m, int)
     small = known and max(n, m) <= MAX_DENSE_POSITIONS and not inside_xla()
     exact = ops.dtype(embeddings) in ("float32", "float64")
-    if not small and exact and device_kind() == "cpu":
+    if not small and exact and device_kind() in ("cpu", "runtime"):
         return _gathered(embeddings, query_grid, context_grid, first, strides)
     dense = embeddings
     for axis in reversed(range(rank)):

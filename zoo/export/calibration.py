@@ -1,0 +1,37 @@
+"""Images for the calibration of int8, from which quantizers learn the ranges of activations."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zoo.data.readable import check_readable
+from zoo.export.base import Options
+
+if TYPE_CHECKING:
+    from zoo.inference.classifier import Classifier
+
+MOST = 300  # images; more hardly change the ranges
+LEAST = 10  # fewer have the ranges of these images alone
+
+
+class CalibrationImages:
+    """Preprocessed images, one after another, from files evenly spaced among those of the options.
+
+    With a fixed batch size, each fills a batch. Files are read anew by every iteration.
+    """
+
+    def __init__(self, classifier: "Classifier", options: Options):
+        number = min(len(options.calibration), MOST)
+        chosen = np.linspace(0, len(options.calibration) - 1, number).astype(int)
+        self.files: list[Path] = [options.calibration[i] for i in chosen]
+        self._classifier, self._batch = classifier, options.batch_size or 1
+        check_readable([str(path) for path in self.files])
+
+    def __iter__(self) -> Iterator[np.ndarray[Any, Any]]:
+        for path in self.files:
+            yield np.stack([self._classifier.view(path)] * self._batch)
+
+    def __len__(self) -> int:
+        return len(self.files)
