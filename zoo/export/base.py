@@ -32,13 +32,13 @@ class Options:
 
     quantize: Literal["none", "float16", "int8"] = "none"
     calibration: Sequence[Path] = ()  # image files, for int8
-    float_layers: Sequence[str] = ()  # parts of names of layers that int8 leaves in float32
     batch_size: int | None = None  # of every call, with static shapes; None: any
     io_type: Literal["int8", "uint8"] | None = None
     layout: Literal["nhwc", "nchw"] = "nhwc"
     default_signature: str = IMAGES  # the one that `DEFAULT` equals
     lambda_maps: Sequence[str] = ()  # names of layers
     precision: str | None = None  # dtype policy; None: the model's own
+    float_layers: Sequence[str] = ()  # parts of names of layers that int8 leaves in float32
     fold: bool = True  # batch normalization into convolutions, with weights as constants
 
     def changed(self) -> dict[str, Any]:  # Any: values of all types

@@ -54,7 +54,9 @@ class Export:
     checks: Mapping[str, Check]  # by signature
     allowed: float  # largest difference of equal outputs
     precision: str = "float32"  # of the weights
-    summary: Callable[[Outputs], Sequence[str]] = lambda outputs: ()  # lines of further results
+    # Lines of further results, of the outputs and the folder.
+    summary: Callable[[Outputs, Path], Sequence[str]] = lambda outputs, folder: ()
+    loss: Callable[[Outputs], str] = lambda outputs: ""  # why the next way should be tried, if any
     sections: Mapping[str, str] = field(default_factory=dict)  # further ones of the model card
     batch_size: int | None = None  # of every call; None: any
     run: Callable[..., Outputs] = run  # the files, in a new process
@@ -62,8 +64,10 @@ class Export:
     def to(self, parent: Path) -> Path:
         """Writes the next version in a folder, and returns its folder."""
         with next_version(parent) as (folder, beside):
-            outputs, differences = self._write_equal(beside)
-            lines = self.summary(outputs)
+            way, outputs, differences = self._write_equal(beside)
+            lines = [*self.summary(outputs, beside)]
+            if way != next(iter(self.writers)):
+                lines.insert(0, f"written as {way}")
             title, space = FORMATS[self.format_name].title, megabytes(beside)
             fields = {"Format": f"{title}, {self.precision}, {space:.1f} MB", **self.fields}
             rows = [
@@ -86,9 +90,12 @@ class Export:
             print(line, flush=True)
         return folder
 
-    def _write_equal(self, folder: Path) -> tuple[Outputs, dict[str, float]]:
-        """Writes the export in the first way whose outputs equal the network's."""
-        different = ""
+    def _write_equal(self, folder: Path) -> tuple[str, Outputs, dict[str, float]]:
+        """Writes the export in the first way whose outputs equal the network's.
+
+        Of ways whose outputs are equal with a loss, the last one is kept.
+        """
+        different, last = "", [*self.writers][-1]
         inputs = {name: check.inputs for name, check in self.checks.items()}
         for title, write in self.writers.items():
             remove(folder)
@@ -104,7 +111,11 @@ class Export:
                 print(f"  {name}: largest difference from Keras {difference:.1e}", flush=True)
             name, difference = max(differences.items(), key=lambda item: item[1])
             if difference <= self.allowed and np.isfinite(difference):
-                return outputs, differences
+                loss = self.loss(outputs)
+                if not loss or title == last:
+                    return title, outputs, differences
+                print(f"  {loss}", flush=True)
+                continue
             different = f"{difference:.1e} in {name}, more than {self.allowed:.0e}"
             if np.isinf(difference):
                 different = f"outputs of {name}: missing, of other shapes, or not finite"

@@ -26,13 +26,15 @@ class OpenVINO:
     title, file = "OpenVINO", "model.xml"
     purpose = "Intel's processors"
     packages = ("openvino",)
-    ways: Mapping[str, Mapping[str, bool]] = {title: {}}
+    ways: Mapping[str, Mapping[str, Sequence[str]]] = {
+        title: {},
+        f"{title} with lambda layers in float32": {"float_layers": ("lambda",)},
+    }
     quantizations: Mapping[str, Sequence[str]] = {"int8": ("nncf",)}
     options: Mapping[str, str] = {
         "quantize": "",
         "calibration": "",
         "batch_size": "The number of images in a call is {0}.",
-        "float_layers": "Layers whose names contain one of {0} compute in float32.",
     }
     use = """\
 A call needs at least one image.

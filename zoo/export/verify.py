@@ -1,8 +1,11 @@
 """Exports of classifiers, compared with Keras."""
 
+import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,9 @@ from zoo.inference.source.base import ClassifierSource
 # Largest allowed difference from Keras by precision; for int8 it is only reported.
 MAX_DIFFERENCE = {"float32": 1e-5, "float16": 1e-2, "mixed_bfloat16": 0.1, "int8": float("inf")}
 MAX_IMAGES = 512  # held-out images for the comparison, which have to fit into memory
+INT8_PIXELS, MAX_INT8_IMAGES = MAX_IMAGES * 256**2, 10_000  # more of them, if they are small
+MAX_LOSS = 0.003  # of accuracy, by int8
+TIMED, SECONDS = 8, 2.0  # images of a call, and how long int8 and float32 are timed
 FEW = 16  # images for every signature but the default one
 
 
@@ -34,9 +40,13 @@ def export_of(
         classifier = replace(
             classifier, model=fold_batch_normalization(classifier.model, "float32")
         )
-    files, labels = source.held_out_files(MAX_IMAGES)
+    is_int8, most = options.quantize == "int8", MAX_IMAGES
+    if is_int8:
+        most = max(most, min(MAX_INT8_IMAGES, INT8_PIXELS // classifier.image_size**2))
+    files, labels = source.held_out_files(most)
     images = np.stack([decode_center(file, classifier.preprocessing) for file in files])
     expected = predict(classifier.model, images)
+    in_keras = expected.argmax(-1)
     checks = checks_of(classifier, files, images, expected)
     if options.lambda_maps:
         checks[LAMBDA_MAPS] = maps_check(classifier, options.lambda_maps, images[:FEW])
@@ -45,13 +55,25 @@ def export_of(
         for name, value in options.changed().items()
     ]
 
-    def summary(outputs: Outputs) -> list[str]:
-        default = outputs.get(IMAGES, outputs[DEFAULT])
-        predicted = default["probabilities"].argmax(-1)
-        agreement = (predicted == expected.argmax(-1)).mean()
+    def predicted(outputs: Outputs) -> np.ndarray:
+        return outputs.get(IMAGES, outputs[DEFAULT])["probabilities"].argmax(-1)
+
+    def loss(outputs: Outputs) -> str:
+        if labels is None or not is_int8:
+            return ""
+        before, after = ((one == labels).mean() for one in (in_keras, predicted(outputs)))
+        lost = f"test accuracy falls from {before:.4f} to {after:.4f}"
+        return f"{lost}, by more than {MAX_LOSS}" * bool(before - after > MAX_LOSS)
+
+    def summary(outputs: Outputs, folder: Path) -> list[str]:
+        agreement = (predicted(outputs) == in_keras).mean()
         lines = [f"the same most probable class for {agreement:.1%} of {len(files)} images"]
+        if is_int8:
+            lines.append(_speed(classifier, format_name, options, folder, images))
         if labels is not None:
-            accuracy, title = (predicted == labels).mean(), form.title
+            accuracy, title = (predicted(outputs) == labels).mean(), form.title
+            if is_int8:
+                lines.append(f"test accuracy {(in_keras == labels).mean():.4f} in Keras")
             lines.append(
                 f"test accuracy {accuracy:.4f} ({len(files)} held-out images, exported {title})"
             )
@@ -66,6 +88,7 @@ def export_of(
         writers={
             title: partial(form.write, classifier, options=replace(options, **way))
             for title, way in form.ways.items()
+            if is_int8 or "float_layers" not in way
         },
         checks={
             name: as_in_file(checks[computed], options)
@@ -73,10 +96,36 @@ def export_of(
         },
         allowed=MAX_DIFFERENCE[precision],
         summary=summary,
+        loss=loss,
         precision=precision,
         sections=source.card_sections(),
         batch_size=options.batch_size,
     )
+
+
+def _speed(
+    classifier: Classifier, format_name: str, options: Options, folder: Path, images: np.ndarray
+) -> str:
+    """Times an int8 export and the one in float32 in turn, on all cores that its runtime takes."""
+    form, count = FORMATS[format_name], options.batch_size or TIMED
+    check = Check({"images": np.resize(images, (count, *images.shape[1:]))}, lambda outputs: 0.0)
+    plain = replace(options, quantize="none", calibration=(), io_type=None)
+    with tempfile.TemporaryDirectory() as scratch:
+        form.write(classifier, Path(scratch), plain)
+        runs = [
+            (form.runtime(one), as_in_file(check, of).inputs, [])
+            for one, of in ((folder, options), (Path(scratch), plain))
+        ]
+        end = time.perf_counter() + SECONDS
+        while time.perf_counter() < end or len(runs[0][2]) < 3:
+            for runtime, inputs, seconds in runs:
+                start = time.perf_counter()
+                runtime.run(DEFAULT, inputs)
+                seconds.append(time.perf_counter() - start)
+    # First calls are slow.
+    fast, slow = (1e3 * float(np.median(seconds[1:])) for *_, seconds in runs)
+    line = f"int8 takes {fast / slow:.2f} of float32's time here: {fast:.1f} and {slow:.1f} ms"
+    return f"{line} for {count} images" + ", so it is slower" * (fast > slow)
 
 
 def checks_of(

@@ -18,10 +18,10 @@ Photos = Annotated[
 ]
 
 
-def find_photos(names: Sequence[str]) -> list[Path]:
+def find_photos(names: Sequence[str], setting: str = "photos") -> list[Path]:
     """Returns the image files that are named, and all images in named folders, sorted.
 
-    Names are paths or patterns.
+    Names are paths or patterns; errors begin with the setting that has them.
     """
     photos, notes = [], Notes()
     for name in names:
@@ -29,10 +29,10 @@ def find_photos(names: Sequence[str]) -> list[Path]:
             photos.append(Path(name))
             continue
         paths = [Path(path) for path in expand(name) if os.path.isdir(path) or os.path.isfile(path)]
-        require(paths, "photos: expected an image or a folder", repr(name))
+        require(paths, f"{setting}: expected an image or a folder", repr(name))
         images = [path for path in find_images(paths, notes) if os.path.isfile(path)]
         if not images:
-            raise ValueError(f"photos: no images ({', '.join(SUFFIXES)}) in {name!r}")
+            raise ValueError(f"{setting}: no images ({', '.join(SUFFIXES)}) in {name!r}")
         photos += images
     print_notes(notes)
     return photos
