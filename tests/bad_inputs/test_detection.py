@@ -80,6 +80,10 @@ def here(here) -> Path:
         ("evaluate --run nowhere", "expected the folder of a finished run. Received: 'nowhere'"),
         ("evaluate --run unfinished", "expected the folder of a finished run"),
         ("evaluate --run damaged --data.dir data", "expected the metrics.json of a detector"),
+        (
+            "export --run untested --quantize int8",
+            "quantize: expected none: detectors are exported",
+        ),
         ("export --run damaged", "expected the metrics.json of a detector"),
         ("export --run untested", "metrics.json (test.box: Field required"),
         ("export --run huge", "metrics.json (categories.1000000000000.[key]: Input should be less"),

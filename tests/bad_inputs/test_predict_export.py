@@ -126,6 +126,19 @@ ROWS = [
     # Options of zoo.export.
     ("export --run run --format caffe", "format: no such format. Received: 'caffe'"),
     ("export --run run --quantize float16", "float16 is for --format onnx, litert only"),
+    (
+        "export --run run --quantize int8 --calibration a.jpg",
+        "int8 is for --format onnx, litert, openvino only",
+    ),
+    *(
+        (f"export --run run --format {name} --quantize int8 --calibration {files}", message)
+        for name in ("onnx", "openvino")
+        for files, message in (
+            ("folder", "calibration: no images (.jpg, .jpeg, .png, .webp, "),
+            ("a.jpg", "calibration: expected 10 or more images. Received: 1 in 'a.jpg'"),
+            ("no", "calibration: expected an image or a folder. Received: 'no'"),
+        )
+    ),
     (f"export {LITERT} --quantize int8", "expected --calibration FOLDER (images like those"),
     (f"export {LITERT} --calibration folder", "expected --calibration FOLDER (images like those"),
     (f"export {LITERT} --quantize int8 --calibration no", "an image or a folder. Received: 'no'"),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+from PIL import Image
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import preprocessing_of
@@ -53,3 +54,11 @@ def assert_answers_like_keras(servable: Classifier, format_name: str, folder: Pa
     expected = predict(servable.model, images)
     assert expected.std(axis=0).max() > 0.01  # else any answer would do
     np.testing.assert_allclose(answers(format_name, folder, images), expected, rtol=0, atol=1e-5)
+
+
+def write_images(folder: Path, count: int) -> list[Path]:
+    """Writes images of random colors to a folder."""
+    files = [folder / f"{i:03d}.png" for i in range(count)]
+    for path, image in zip(files, pixels(count, 48), strict=True):
+        Image.fromarray(image.astype("uint8")).save(path)
+    return files

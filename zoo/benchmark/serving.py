@@ -2,23 +2,35 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from zoo.backend import use_backend
-from zoo.benchmark.models import Network, ZooNetwork, parse
+from zoo.benchmark.models import Network, TimmNetwork, ZooNetwork, parse
 from zoo.benchmark.report import Report, progress, threads
-from zoo.benchmark.settings import BenchmarkSettings, EachOnce, MinMs, Rounds
+from zoo.benchmark.settings import BenchmarkSettings, Dtype, EachOnce, MinMs, Rounds
 from zoo.benchmark.timing import singly, time_in_turn
 from zoo.fields import BatchSize, Entries, checked_by
-from zoo.measurements import columns, print_table
+from zoo.measurements import FORWARD, columns, installed, print_table
 
 Predict = Callable[[Any], Any]  # from arrays of images in [0, 255] to probabilities
 KERAS, PREDICT, BARE = "Keras predict", "zoo.predict", "tf.function"
+INT8 = {"quantize": "int8"}
+# Further exports, by the end of their titles: format, options, arguments of the runtime.
+VARIANTS: Mapping[str, tuple[tuple[str, Mapping[str, Any], Mapping[str, Any]], ...]] = {
+    "bfloat16": (
+        ("saved_model", {"precision": "mixed_bfloat16"}, {}),
+        ("openvino", {}, {"precision": "bf16"}),
+    ),
+    "int8": (("onnx", INT8, {}), ("litert", INT8, {}), ("openvino", INT8, {})),
+}
+CALIBRATION = 16  # images of noise
+TIMM = ("timm compiled", "timm compiled bfloat16", "timm OpenVINO", "timm OpenVINO int8")
 COLUMNS = columns("p50_ms", "p99_ms", "images_per_second", "ratio_to_keras", "ratio_to_function")
 
 
@@ -31,8 +43,10 @@ class Config(BenchmarkSettings):
     """Times Keras' predict, zoo.predict, a tf.function and all exports on the CPU, in turn.
 
     --models lists NAME[@SIZE][:ARGUMENT=VALUE]... of the zoo, separated by commas. Every model is
-    exported to a temporary folder as zoo.export does it, with random weights, and runs one batch
-    after another. Latency is the median and the 99th percentile of single calls.
+    exported to a temporary folder as zoo.export does it, with random weights, in float32, and where
+    the format has them in bfloat16 and int8, and runs one batch after another. --timm adds a
+    network of timm of the same size: compiled by PyTorch, and in OpenVINO. Latency is the median
+    and the 99th percentile of single calls.
     """
 
     extra = "export"
@@ -45,6 +59,8 @@ class Config(BenchmarkSettings):
     """Networks."""
     batches: Annotated[tuple[BatchSize, ...], EachOnce] = (1, 8)
     """Images per call."""
+    timm: str | None = None
+    """Name of a network of timm to compare with, such as lambda_resnet26t."""
     threads: int | None = Field(default=None, ge=1, le=1024)
     """CPU threads of each runtime; None: all cores."""
     repeats: Rounds = 20
@@ -56,8 +72,12 @@ def run(config: Config) -> None:
     if config.threads is not None:
         os.environ["TF_NUM_INTRAOP_THREADS"] = str(config.threads)  # TensorFlow reads it once
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # all runtimes use the CPU
+    packages = ("tensorflow", "tf2onnx", "onnxruntime", "openvino", "nncf", "ai-edge-litert")
+    if config.timm is not None:
+        installed(TimmNetwork.packages, f"pip install {' '.join(TimmNetwork.packages)}")
+        packages += TimmNetwork.packages
+        import_module("torch")  # its compiler crashes if TensorFlow's LLVM is loaded first
     use_backend("tensorflow")
-    packages = ("tensorflow", "tf2onnx", "onnxruntime", "openvino", "ai-edge-litert")
     report = Report(config, packages, threads=threads())
     for network in map(parse, config.models):
         for rows in measure(network, config):
@@ -72,7 +92,6 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
     import numpy as np
 
     from lambda_keras.applications.preprocessing import imagenet_classes, preprocessing_of
-    from zoo.export.formats import FORMATS
     from zoo.inference.classifier import Classifier
     from zoo.model_card import megabytes
 
@@ -82,7 +101,9 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
     classifier = Classifier(network.model, network.build(), preprocessing, class_names)
     with tempfile.TemporaryDirectory() as folder:
         paths = _paths(classifier, Path(folder), network.name)
-        sizes = {FORMATS[path.name].title: megabytes(path) for path in Path(folder).iterdir()}
+        if config.timm is not None:
+            paths |= _timm_paths(config.timm, network.image_size)
+        sizes = {path.name: megabytes(path) for path in Path(folder).iterdir()}
         for batch in config.batches:
             shape = (batch, classifier.image_size, classifier.image_size, 3)
             images = np.random.default_rng(1).uniform(0, 255, shape).astype("float32")
@@ -101,7 +122,9 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
                     "p99_ms": 1e3 * float(np.percentile(timing.samples, 99)),
                     "images_per_second": batch / p50s[name],
                     "calls": len(timing.samples),
-                    "max_difference": float(np.abs(paths[name](images) - expected).max()),
+                    "max_difference": None
+                    if name in TIMM
+                    else float(np.abs(paths[name](images) - expected).max()),
                     "ratio_to_keras": p50s[KERAS] / p50s[name],
                     "ratio_to_function": p50s[BARE] / p50s[name],
                 }
@@ -111,6 +134,7 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
 
 def _paths(classifier: Any, folder: Path, name: str) -> dict[str, Predict]:
     """Exports all formats to a folder; returns the functions that run the network, by name."""
+    import numpy as np
     import tensorflow as tf
 
     from lambda_keras.applications import fold_batch_normalization, preprocess_input
@@ -129,9 +153,62 @@ def _paths(classifier: Any, folder: Path, name: str) -> dict[str, Predict]:
         PREDICT: lambda images: classifier.infer(preprocess_input(images)),
         BARE: lambda images: bare(tf.constant(images)).numpy(),
     }
-    for kind, form in FORMATS.items():
-        progress(f"{name}: writing {form.title}")
-        form.write(classifier, folder / kind, Options())
-        infer = partial(form.runtime(folder / kind, threads()).run, DEFAULT)
-        paths[form.title] = lambda images, infer=infer: infer({"images": images})["probabilities"]
+    exports = [(form.title, kind, {}, {}) for kind, form in FORMATS.items()]
+    exports += [
+        (f"{FORMATS[kind].title} {end}", kind, options, arguments)
+        for end, rows in VARIANTS.items()
+        for kind, options, arguments in rows
+    ]
+    random = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as scratch:
+        calibration = [Path(scratch, f"{number}.png") for number in range(CALIBRATION)]
+        for path in calibration:
+            pixels = random.integers(0, 256, (*[classifier.image_size] * 2, 3), "uint8")
+            path.write_bytes(tf.io.encode_png(pixels).numpy())
+        for title, kind, options, arguments in exports:
+            progress(f"{name}: writing {title}")
+            files = calibration if options == INT8 else ()
+            FORMATS[kind].write(classifier, folder / title, Options(**options, calibration=files))
+            runtime: Any = FORMATS[kind].runtime
+            infer = partial(runtime(folder / title, threads(), **arguments).run, DEFAULT)
+            paths[title] = lambda images, infer=infer: infer({"images": images})["probabilities"]
     return paths
+
+
+def _timm_paths(name: str, size: int) -> dict[str, Predict]:
+    """Returns functions that run a network of timm, without its normalization of images."""
+    import numpy as np
+    import openvino
+
+    from zoo.benchmark.backends import Torch
+
+    nncf, torch = import_module("nncf"), import_module("torch")
+
+    def compiled(dtype: Dtype) -> Predict:
+        @cache
+        def step(batch: int) -> Any:
+            text = f"timm.{name}@{size}x{batch}:compile=true"
+            return parse(text, dtype=dtype).step(FORWARD, Torch())
+
+        return lambda images: step(len(images)).run(1)
+
+    def in_openvino(model: Any) -> Predict:
+        settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads()}
+        network = openvino.compile_model(model, "CPU", settings)
+        return lambda images: network(images.reshape(len(images), 3, size, size))
+
+    network = parse(f"timm.{name}@{size}").build().eval()
+    shape = (1, 3, size, size)
+    model = openvino.convert_model(
+        network, input=[-1, *shape[1:]], example_input=torch.zeros(shape)
+    )
+    random = np.random.default_rng(0)
+    noise = [random.normal(size=shape).astype("float32") for _ in range(CALIBRATION)]
+    quantized = nncf.quantize(model, nncf.Dataset(noise), subset_size=CALIBRATION)
+    predicts = (
+        compiled("float32"),
+        compiled("mixed_bfloat16"),
+        in_openvino(model),
+        in_openvino(quantized),
+    )
+    return dict(zip(TIMM, predicts, strict=True))

@@ -2,12 +2,13 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from zoo.config.model_options import PlaceOptions
+from zoo.errors import require
 from zoo.export.base import DEFAULT, FILES, INTEGERS
 from zoo.export.formats import FORMATS, SAVED_MODEL
-from zoo.fields import AnyOutputFolder
+from zoo.fields import AnyOutputFolder, checked_by
 
 if TYPE_CHECKING:
     from zoo.detection.detector import Detector
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 
 SIGNATURES = {"image_bytes": DEFAULT, "image_tensor": INTEGERS}  # of the Model Garden, renamed
 MAX_DIFFERENCE = 1e-3  # in pixels, or in units of scores
+
+
+def _in_float32(quantize: str) -> None:
+    expected = "expected none: detectors are exported in float32 alone, as SavedModels"
+    require(quantize == "none", expected, repr(quantize))
 
 
 class ExportConfig(PlaceOptions):
@@ -28,6 +34,8 @@ class ExportConfig(PlaceOptions):
       python -m zoo.export --run runs/shapes --output runs/exports
     """
 
+    quantize: Annotated[str, checked_by(_in_float32)] = "none"
+    """none; int8 is for classifiers."""
     output: AnyOutputFolder = Path("exports")
     """Folder of all exports, local or gs://."""
 

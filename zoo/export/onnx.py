@@ -94,13 +94,16 @@ def _quantized(model: Any, classifier: "Classifier", options: Options) -> Any:
         plain, fused, quantized = (Path(scratch, f"{step}.onnx") for step in range(3))
         onnx.save(model, plain)
         quantization.quant_pre_process(plain, fused, skip_symbolic_shape=True)
-        # Unsigned activations, as processors multiply them with signed weights; signed ones take
-        # twice the time. Products of two activations do not run in 8 bits per channel.
+        # Products of two activations do not run in 8 bits per channel.
+        nodes = onnx.load(fused).graph.node
+        floats = [node.name for node in nodes if "lambda" in node.name]
+        # Processors multiply unsigned activations by signed weights; signed ones take twice the time.
         quantization.quantize_static(
             fused,
             quantized,
             Reader(),
             op_types_to_quantize=["Conv", "Gemm", "Add", "MaxPool", "Relu"],
+            nodes_to_exclude=floats,
             per_channel=True,
             activation_type=quantization.QuantType.QUInt8,
         )

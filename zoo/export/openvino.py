@@ -63,8 +63,8 @@ probabilities = model(images)["probabilities"]
         folder.mkdir(parents=True, exist_ok=True)
         openvino.save_model(model, folder / self.file, compress_to_fp16=False)
 
-    def runtime(self, folder: Path, threads: int = 0) -> "Runtime":
-        return Runtime(folder, threads)
+    def runtime(self, folder: Path, threads: int = 0, precision: str = "f32") -> "Runtime":
+        return Runtime(folder, threads, precision)
 
 
 def _quantized(model: Any, classifier: "Classifier", options: Options) -> Any:
@@ -86,7 +86,7 @@ def _quantized(model: Any, classifier: "Classifier", options: Options) -> Any:
 
 
 class Runtime:
-    """OpenVINO on the CPU, on `threads` threads; 0: one per core."""
+    """OpenVINO on the CPU, on `threads` threads; 0: one per core. `"bf16"` rounds to bfloat16."""
 
     def __init__(self, folder: Path, threads: int = 0, precision: str = "f32") -> None:
         import openvino

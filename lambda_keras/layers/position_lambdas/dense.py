@@ -34,10 +34,10 @@ def query_first(queries, values, dense, mask=None):
     """
     if device_kind() == "runtime":
         # Runtimes broadcast embeddings over the batch; one product per query would be transposed.
-        n, m, u, k = dense.shape
+        n, m, u, k = ops.shape(dense)
         embeddings = ops.transpose(ops.reshape(dense, (n, m * u, k)), (0, 2, 1))
         mixed = ops.matmul(queries, embeddings)  # (b, n, h, m u)
-        mixed = ops.reshape(mixed, (-1, n, queries.shape[2], m, u))
+        mixed = ops.reshape(mixed, (-1, n, ops.shape(queries)[2], m, u))
     else:
         mixed = contract("bnhk,nmuk->bnhmu", queries, dense)
     if mask is not None:

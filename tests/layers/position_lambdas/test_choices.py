@@ -175,6 +175,20 @@ def test_choices_without_xla_or_for_small_batches(
     assert found == [forward, training]
 
 
+@pytest.mark.parametrize(
+    ("grid", "scope", "value_dim", "expected"),
+    [
+        ((14, 14), 7, 16, "depthwise_conv"),
+        ((16, 16), 9, 64, "query_first"),  # on CPUs a convolution, which int8 leaves out
+        ((24, 24), 9, 64, "conv"),
+        ((20, 20), 23, 64, "query_first"),
+    ],
+)
+def test_choices_for_runtimes(grid, scope, value_dim, expected):
+    with compiling_for("runtime", xla=False):
+        assert fastest(grid, (scope,) * 2, value_dim, False, causal=False) == expected
+
+
 @pytest.mark.parametrize("kind", CHOICES)
 def test_every_case_has_a_capable_choice(kind):
     for grid in [(4,), (3000,), (None,), (9, 9), (80, 80), (None, 9), (2, 3, 4), (9, 30, 30)]:

@@ -138,6 +138,12 @@ def test_orders_of_products_for_xla(case, implementation):
         test_outputs_and_gradients(case, implementation)
 
 
+@pytest.mark.parametrize("case", ["odd_map", "longer_context", "in_tiles", "strided_video"])
+def test_products_that_runtimes_broadcast(case):
+    with compiling_for("runtime"):
+        test_outputs_and_gradients(case, "query_first")
+
+
 @pytest.mark.parametrize("implementation", ["query_first", "fourier"])
 def test_large_grids_are_in_tiles(monkeypatch, implementation):
     sizes = []

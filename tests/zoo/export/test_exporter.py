@@ -22,6 +22,8 @@ from zoo.export.base import Options
 from zoo.export.classification import ExportConfig
 from zoo.inference.source.run import Run
 
+PHOTOS = [Path(f"p/{i}.png") for i in range(10)]
+
 
 def config(*arguments: object) -> ExportConfig:
     return ExportConfig.from_command_line([str(argument) for argument in arguments])
@@ -67,13 +69,14 @@ def test_last_line_is_the_accuracy_and_versions_go_up(run, tmp_path, capsys):
         (
             "--format litert --quantize int8 --io_type uint8 --calibration p",
             "lambda_resnet14/litert",
-            {"quantize": "int8", "io_type": "uint8", "calibration": [Path("p/a.png")]},
+            {"quantize": "int8", "io_type": "uint8", "calibration": PHOTOS},
         ),
     ],
 )
 def test_folders_and_options(run, here, monkeypatch, arguments, folder, options):
     Path("p").mkdir()
-    Image.new("L", (9, 9)).save("p/a.png")
+    for photo in PHOTOS:
+        Image.new("L", (9, 9)).save(photo)
     calls = []
 
     def export_of(classifier, source, format_name, options):
@@ -121,6 +124,22 @@ def test_the_first_way_whose_outputs_are_equal_is_kept(tmp_path, capsys):
     assert not (tmp_path / "none").exists()
 
 
+def test_a_way_with_a_loss_is_kept_if_it_is_the_last(tmp_path, capsys):
+    run = lambda *_: {"images": {}, "features": {}}  # noqa: E731
+    for losses, kept in (
+        (["", "x"], "folded"),
+        (["x", ""], "variables"),
+        (["x", "y"], "variables"),
+    ):
+        left = iter(losses)
+        one, _ = an_export(run, 0, 0)
+        folder = replace(one, loss=lambda _, left=left: next(left)).to(tmp_path / "x")
+        assert (folder / kept).exists()
+        written = f"written as {kept}" in (folder / "model_card.md").read_text()
+        assert written == (kept == "variables")
+    assert "\n  x\n" in capsys.readouterr().out
+
+
 def test_outputs_that_are_not_finite_are_never_equal(tmp_path):
     """Nor are those of another shape, with int8 either, where every difference is allowed."""
     expected = {"y": np.zeros((1, 2))}
@@ -166,14 +185,17 @@ def test_exports_at_the_same_time_are_versions(tmp_path):
             ("--quantize", "float16", "--lambda_maps", "c5_block1_2_lambda", "--layout", "nchw"),
         ),
         ("openvino", ("--batch_size", 4)),
+        ("onnx", ("--quantize", "int8", "--layout", "nchw")),
+        ("openvino", ("--quantize", "int8")),
         ("litert", ("--quantize", "int8", "--io_type", "uint8", "--batch_size", 1)),
     ],
 )
 def test_formats(run, tmp_path, capsys, format_name, options):
     if "int8" in options:
-        for i, photo in enumerate(load_sample_images().images):
-            (tmp_path / "photos").mkdir(exist_ok=True)
-            Image.fromarray(photo).resize((80, 60)).save(tmp_path / "photos" / f"{i}.jpg")
+        (tmp_path / "photos").mkdir()
+        for i, photo in enumerate(5 * load_sample_images().images):  # of several sizes
+            photo = Image.fromarray(photo).resize((80 + i, 60 - i))
+            photo.save(tmp_path / "photos" / f"{i}.jpg")
         options += ("--calibration", tmp_path / "photos")
     output = ("--output", tmp_path / "exports")
     folder = export.run(config("--run", run, "--format", format_name, *options, *output))
@@ -181,6 +203,11 @@ def test_formats(run, tmp_path, capsys, format_name, options):
     printed = capsys.readouterr().out
     assert "  serving_default: largest difference from Keras " in printed
     assert "the same most probable class for " in printed
+    if "int8" in options:
+        assert re.search(
+            r"int8 takes \d+\.\d\d of float32's time here: .* ms for \d images", printed
+        )
+        assert "test accuracy" in (folder / "model_card.md").read_text().split("in Keras")[0]
     _run_the_code_of_the_card(folder)
 
 

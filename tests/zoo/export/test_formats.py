@@ -3,14 +3,16 @@
 import sys
 from dataclasses import fields
 
+import keras
 import numpy as np
 import pytest
 from support.servables import assert_answers_like_keras, pixels, small_servable
 
+from lambda_keras.layers.pooling import SymmetricMaxPooling2D
 from zoo.export.base import DEFAULT, IMAGES, Options
 from zoo.export.classification import ExportConfig
 from zoo.export.formats import FORMATS, check_packages
-from zoo.export.graph import classifier_graph
+from zoo.export.graph import classifier_graph, runtime_graph
 from zoo.inference.classifier import predict
 
 
@@ -26,13 +28,18 @@ def test_a_format_has_all_that_others_use(name):
 
 @pytest.mark.parametrize(
     ("name", "package"),
-    [("onnx", "tf2onnx"), ("openvino", "openvino"), ("litert", "ai_edge_litert.interpreter")],
+    [
+        ("onnx", "tf2onnx"),
+        ("openvino", "openvino"),
+        ("openvino", "nncf"),
+        ("litert", "ai_edge_litert.interpreter"),
+    ],
 )
 def test_a_missing_package_says_what_to_install(monkeypatch, name, package):
-    check_packages(name)
+    check_packages(name, "int8")
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=rf"{package}.*pip install 'SOURCE\[export\]'"):
-        check_packages(name)
+        check_packages(name, "int8")
 
 
 def test_graph_has_constants_alone_and_named_ends(servable):
@@ -45,6 +52,18 @@ def test_graph_has_constants_alone_and_named_ends(servable):
     assert list(outputs) == ["probabilities"]
     expected = predict(servable.model, images)
     np.testing.assert_allclose(outputs["probabilities"], expected, rtol=0, atol=1e-5)
+
+
+def test_graph_for_runtimes_pads_within_max_pooling(servable):
+    """Quantizers would take minus infinity for the least activation."""
+    inputs = keras.Input((16, 16, 3))
+    model = keras.Model(inputs, SymmetricMaxPooling2D(name="probabilities")(inputs))
+    graph = runtime_graph(model).get_concrete_function()
+    operations = [one for one in graph.graph.get_operations() if one.type in ("MaxPool", "PadV2")]
+    assert [one.get_attr("padding") for one in operations] == [b"EXPLICIT"]
+    images = pixels(2, 16)
+    expected = classifier_graph(model)(images)
+    np.testing.assert_array_equal(graph(images)["probabilities"], expected["probabilities"])
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,8 @@ from functools import partial
 import keras
 import numpy as np
 import pytest
-import rich.progress
-import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
-from support.servables import pixels
+from support.servables import pixels, write_images
 
 from lambda_keras.layers.pooling import SymmetricMaxPooling2D
 from zoo.export import litert, verify
@@ -26,13 +24,6 @@ def interpreter_of(folder):
     interpreter = Interpreter(str(folder / "model.tflite"))
     interpreter.allocate_tensors()
     return interpreter
-
-
-def write_images(folder, count):
-    files = [folder / f"{i}.png" for i in range(count)]
-    for path, image in zip(files, pixels(count, 48), strict=True):
-        path.write_bytes(tf.io.encode_png(image.astype("uint8")).numpy())
-    return files
 
 
 @pytest.fixture(scope="module")
@@ -60,18 +51,9 @@ def test_all_operations_are_built_in(servable, plain, tmp_path, quantize):
     assert 0 < difference < verify.MAX_DIFFERENCE[quantize or "float32"]
 
 
-def test_int8_is_calibrated_on_images(servable, tmp_path, monkeypatch):
-    seen = []
-
-    def track(items, title, *_, **__):
-        seen.extend(items if title == "Calibrating" else ())
-        return items
-
-    monkeypatch.setattr(rich.progress, "track", track)
-    monkeypatch.setattr(litert, "MAX_IMAGES", 16)
-    files = write_images(tmp_path, 31)
+def test_int8_is_calibrated_on_images(servable, tmp_path):
+    files = write_images(tmp_path, 16)
     write(servable, tmp_path / "int8", "int8", files)
-    assert seen == files[::2]
     images = np.stack([servable.view(path) for path in files])
     expected = predict(servable.model, images)
     found = litert.Runtime(tmp_path / "int8").run("serving_default", {"images": images})
@@ -132,11 +114,3 @@ def test_int8_with_symmetric_pooling(servable, tmp_path):
     images = np.stack([servable.view(path) for path in files])
     found = litert.Runtime(tmp_path / "int8").run("serving_default", {"images": images})
     np.testing.assert_allclose(found["probabilities"], predict(model, images), rtol=0, atol=0.02)
-
-
-def test_unreadable_images_are_named(servable, tmp_path):
-    broken = tmp_path / "broken.jpg"
-    broken.write_bytes(b"no image")
-    with pytest.raises(ValueError, match=r"unreadable image files: .*broken\.jpg"):
-        write(servable, tmp_path / "1", "int8", [broken])
-    assert not (tmp_path / "1").exists()

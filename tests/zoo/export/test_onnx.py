@@ -4,7 +4,7 @@ import numpy as np
 import onnx as library
 import onnxruntime
 import pytest
-from support.servables import pixels
+from support.servables import pixels, write_images
 
 from lambda_keras.applications import preprocess_input
 from zoo.export import onnx, verify
@@ -27,6 +27,29 @@ def test_channels_first_static_shapes_and_halves(servable, tmp_path):
     found = runtime.run("serving_default", {"images": images.transpose(0, 3, 1, 2)})
     difference = np.abs(found["probabilities"] - predict(servable.model, images)).max()
     assert 0 < difference < verify.MAX_DIFFERENCE["float16"]
+
+
+KINDS = ("Conv", "MatMul", "QuantizeLinear", "DequantizeLinear")
+
+
+def test_int8_has_convolutions_in_8_bits(servable, tmp_path):
+    files = write_images(tmp_path, 12)
+    options = Options("int8", files, batch_size=2, layout="nchw")
+    onnx.Onnx().write(servable, tmp_path / "1", options)
+    graph = library.load(tmp_path / "1" / "model.onnx").graph
+    kinds = {kind: [one for one in graph.node if one.op_type == kind] for kind in KINDS}
+    floats, quantized = (
+        {name for node in kinds[kind] for name in node.output}
+        for kind in ("MatMul", "DequantizeLinear")
+    )
+    assert len([node for node in kinds["Conv"] if {*node.input[:2]} <= quantized]) > 8
+    assert not floats & {node.input[0] for node in kinds["QuantizeLinear"]}
+    images = np.stack([servable.view(path) for path in files[:2]])
+    found = onnx.Runtime(tmp_path / "1", 1).run(
+        "serving_default", {"images": images.transpose(0, 3, 1, 2)}
+    )
+    difference = np.abs(found["probabilities"] - predict(servable.model, images)).max()
+    assert 1e-4 < difference < 0.1
 
 
 @pytest.mark.parametrize("threads", [1, 3])

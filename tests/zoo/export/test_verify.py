@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -74,7 +75,9 @@ def test_an_honest_export(export, answers):
     found = differences(export.checks, answers)
     assert set(found) == SIGNATURES
     assert max(found.values()) < export.allowed == MAX_DIFFERENCE["float32"] == 1e-5
-    assert export.summary(answers) == ["the same most probable class for 100.0% of 18 images"]
+    assert export.summary(answers, Path()) == [
+        "the same most probable class for 100.0% of 18 images"
+    ]
 
 
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "float32"])
@@ -98,12 +101,29 @@ def test_accuracy_is_that_of_the_export(servable, examples, monkeypatch):
     monkeypatch.setattr(Weights, "held_out_files", lambda *_: (examples[0], labels))
     export = export_of(servable, SOURCE, "saved_model", Options())
     probabilities = np.tile(np.eye(10, dtype="float32")[0], (18, 1))
-    agreement, accuracy = export.summary({"serving_default": {"probabilities": probabilities}})
+    agreement, accuracy = export.summary(
+        {"serving_default": {"probabilities": probabilities}}, Path()
+    )
     keras_classes = examples[2].argmax(-1)
     same = (keras_classes == 0).mean()
     assert agreement == f"the same most probable class for {same:.1%} of 18 images"
     assert accuracy == "test accuracy 0.3333 (18 held-out images, exported SavedModel)"
     assert same != 1 / 3 != (keras_classes == labels).mean()
+
+
+@pytest.mark.parametrize(("wrong", "loss"), [(0, ""), (1, "falls from 1.0000 to 0.9444, by more")])
+def test_loss_of_int8_is_that_of_accuracy(servable, examples, monkeypatch, wrong, loss):
+    files, _, expected = examples
+    labels = expected.argmax(-1)
+    monkeypatch.setattr(Weights, "held_out_files", lambda *_: (files, labels))
+    export = export_of(servable, SOURCE, "openvino", Options("int8"))
+    probabilities = np.array(expected)
+    probabilities[:wrong] = probabilities[:wrong, ::-1] + np.eye(10)[(labels[0] + 1) % 10]
+    assert loss in export.loss({"serving_default": {"probabilities": probabilities}})
+    assert list(export.writers) == ["OpenVINO", "OpenVINO with lambda layers in float32"]
+    plain = export_of(servable, SOURCE, "openvino", Options())
+    assert list(plain.writers) == ["OpenVINO"]
+    assert plain.loss({}) == ""
 
 
 def test_other_weights_images_and_names_are_found(servable, examples, answers):
