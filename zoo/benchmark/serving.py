@@ -76,7 +76,8 @@ def run(config: Config) -> None:
     if config.timm is not None:
         installed(TimmNetwork.packages, f"pip install {' '.join(TimmNetwork.packages)}")
         packages += TimmNetwork.packages
-        import_module("torch")  # its compiler crashes if TensorFlow's LLVM is loaded first
+        for package in TimmNetwork.packages:  # which crash if TensorFlow's LLVM is loaded first
+            import_module(package)
     use_backend("tensorflow")
     report = Report(config, packages, threads=threads())
     for network in map(parse, config.models):

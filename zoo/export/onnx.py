@@ -97,7 +97,7 @@ def _quantized(model: Any, classifier: "Classifier", options: Options) -> Any:
         # Products of two activations do not run in 8 bits per channel.
         nodes = onnx.load(fused).graph.node
         floats = [node.name for node in nodes if "lambda" in node.name]
-        # Processors multiply unsigned activations by signed weights; signed ones take twice the time.
+        # Processors multiply unsigned by signed numbers; signed activations take twice the time.
         quantization.quantize_static(
             fused,
             quantized,
