@@ -60,7 +60,7 @@ ROOMS = {
         (
             "zoo/detection",
             "tests/zoo/detection",
-            "tests/bad_inputs/test_detection.py",
+            "tests/bad_inputs/*detection*",
             "tests/support/detectors.py",
             "tests/fixtures/detector_run",
             "t*/**/*detection_cost.py",
@@ -88,7 +88,7 @@ ROOMS = {
         tables=(COMMANDS, TASKS),
     ),
     "maps": _command("maps"),
-    "convert": _command("convert", "tests/bad_inputs/test_convert.py"),
+    "convert": _command("convert"),
     "flops": _command("flops"),
     "benchmark": _command(
         "benchmark",

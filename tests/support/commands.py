@@ -1,6 +1,7 @@
 """Commands of the zoo, run in this process."""
 
 import re
+import shlex
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -45,11 +46,29 @@ def refuse(line: str, capsys, *more: str, **mains) -> str:
     A single space separates arguments, so that they may be empty. `mains` are not in the zoo.
     """
     verb, *arguments = line.split(" ")
-    before = sorted(Path().rglob("*"))
+    before = written()
     error = fail(mains.get(verb) or Verb(verb), capsys, *arguments, *more)
     assert error[:-1].isprintable()
-    assert sorted(Path().rglob("*")) == before
+    assert written() == before
     return error
+
+
+def written() -> dict[Path, float]:
+    """Everything in the current folder, and when files were written."""
+    return {path: path.is_file() and path.lstat().st_mtime_ns for path in Path().rglob("*")}
+
+
+def lines(name: str) -> list[tuple[str, str]]:
+    """Command lines of a table of tests/bad_inputs, and the parts of their messages."""
+    text = (Path(__file__).parents[1] / "bad_inputs" / name).read_text("utf-8")
+    rows = [line.partition(" =>") for line in text.splitlines() if line and line[0] != "#"]
+    return [(line, message.strip()) for line, _, message in rows]
+
+
+def words(line: str) -> list[str]:
+    """A command line of such a table, as a shell splits it; `\\x1b` is a character."""
+    text = re.sub(r"\\(?:x(..)|u(....))", lambda code: chr(int(code[1] or code[2], 16)), line)
+    return shlex.split(text.replace("$LONG", "a" * 5000))
 
 
 def present(rows: list) -> list:
