@@ -232,55 +232,6 @@ def load_cells(folder: Path) -> Data:
     return halves
 
 
-def run(
-    experiment: Experiment,
-    output: Path,
-    data: Data,
-    timed: bool = False,
-) -> None:
-    """Trains and evaluates all rows and seeds that the file lacks, or times a step of the rows."""
-
-    @lru_cache(maxsize=1)
-    def prepared(size: int | None, seed: int | None) -> tuple[Images, dict[str, np.ndarray], Any]:
-        train, test = data(size, seed or 0)
-        scale = train.images.mean(), train.images.std()
-        tests = {"accuracy": standardized(test.images, scale)}
-        if "moved" in experiment.metrics and not timed:
-            tests = test_sets(test, scale)
-        return Images(standardized(train.images, scale), train.labels), tests, test.labels
-
-    for name, seed in dict.fromkeys(experiment.order()):
-        settings = experiment.settings(name)
-        done = found(read(output), "times" if timed else "runs", settings)
-        if (timed and done) or any(one.get("seed") == seed for one in done):
-            continue
-        steps = TIMED_STEPS if timed else experiment.images // experiment.batch_size
-        row = settings["image_size"], seed if experiment.data == ELPV else None
-        train, tests, labels = prepared(*row)
-        model, fit = prepare(settings, seed, train, steps)
-        result: dict[str, Any] = {"row": name, "settings": settings}
-        rounds = []
-        for _ in range(1 + TIMED_ROUNDS * timed):  # the first one compiles
-            start = time.perf_counter()
-            fit()
-            rounds.append(time.perf_counter() - start)
-        result["parameters"] = sum(int(np.prod(one.shape)) for one in model.trainable_variables)
-        if timed:
-            result["ms"] = 1000 * min(rounds) / TIMED_STEPS
-        else:
-            result |= {"seed": seed, "seconds": rounds[0], **evaluate(model, tests, labels)}
-        report = read(output)  # again: another process may have written since
-        report |= {
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "hardware": find_hardware(),
-            "versions": installed(("keras", "tensorflow", "tensorflow-datasets", "numpy"), "pip"),
-        }
-        report["times" if timed else "runs"].append(result)
-        write(experiment, output, report)
-        numbers = {key: value for key, value in result.items() if isinstance(value, float | int)}
-        print(name, *(f"{key} {value:.5g}" for key, value in numbers.items()), flush=True)
-
-
 def write(experiment: Experiment, output: Path, report: dict[str, Any]) -> None:
     """Writes results with the rows and the claims that the experiment has now."""
     report["benchmark"] = "experiment"
@@ -330,19 +281,10 @@ def test_sets(test: Images, scale: tuple[float, float]) -> dict[str, np.ndarray]
     return {name: standardized(images, scale) for name, images in sets.items()}
 
 
-def prepare(settings: Mapping[str, Any], seed: int, train: Images, steps: int) -> tuple[Any, Any]:
-    """Builds a network, and returns it with the function that trains it for some steps."""
-    import keras
+def batches_of(settings: Mapping[str, Any], seed: int, train: Images, steps: int) -> Any:
+    """Returns a `tf.data.Dataset` of the batches of a training, with weights of classes if set."""
     import tensorflow as tf
 
-    from lambda_keras.models.mixers import MIXERS
-    from tools.two_lambda_layers import MIXER
-    from zoo.precision import precision
-    from zoo.registry import create_model
-    from zoo.train.optimizer import add_weight_decay, create_optimizer
-
-    keras.backend.clear_session()
-    keras.utils.set_random_seed(seed)
     random = np.random.default_rng(seed)
     size, used = settings["batch_size"], settings["train_images"] or len(train.labels)
     part = random.permutation(len(train.labels))[:used]
@@ -354,7 +296,22 @@ def prepare(settings: Mapping[str, Any], seed: int, train: Images, steps: int) -
         weights = (len(part) / len(counts) / counts).astype("float32")
         tensors.append(tf.constant(weights[train.labels]))
     batches = tf.data.Dataset.from_tensor_slices(order.reshape(steps, size))
-    batches = batches.map(lambda index: tuple(tf.gather(one, index) for one in tensors))
+    return batches.map(lambda index: tuple(tf.gather(one, index) for one in tensors))
+
+
+def prepare(settings: Mapping[str, Any], seed: int, train: Images, steps: int) -> tuple[Any, Any]:
+    """Builds a network, and returns it with the function that trains it for some steps."""
+    import keras
+
+    from lambda_keras.models.mixers import MIXERS
+    from tools.two_lambda_layers import MIXER
+    from zoo.precision import precision
+    from zoo.registry import create_model
+    from zoo.train.optimizer import add_weight_decay, create_optimizer
+
+    keras.backend.clear_session()
+    keras.utils.set_random_seed(seed)
+    batches = batches_of(settings, seed, train, steps)
     with patch.dict(MIXERS, MIXER), precision(settings["precision"]):
         model: Any = create_model(
             settings["network"],
@@ -368,7 +325,7 @@ def prepare(settings: Mapping[str, Any], seed: int, train: Images, steps: int) -
     optimizer = OptimizerConfig(**settings["optimizer"])
     add_weight_decay(model, optimizer.weight_decay)
     model.compile(
-        create_optimizer(optimizer, size, steps, 1, model),
+        create_optimizer(optimizer, settings["batch_size"], steps, 1, model),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         steps_per_execution=math.gcd(steps, 50),
         jit_compile=False,
@@ -406,6 +363,68 @@ def evaluate(model: Any, tests: Mapping[str, np.ndarray], labels: np.ndarray) ->
         "loss": loss,
         "calibration_error": 100 * scores.calibration_error,
     }
+
+
+class Work(NamedTuple):
+    """The steps of an experiment that take long, and the clock that times them."""
+
+    prepare: Callable[..., tuple[Any, Any]]
+    evaluate: Callable[..., dict[str, float]]
+    test_sets: Callable[..., dict[str, np.ndarray]]
+    clock: Callable[[], float] = time.perf_counter
+
+
+WORK = Work(prepare, evaluate, test_sets)
+
+
+def run(
+    experiment: Experiment,
+    output: Path,
+    data: Data,
+    timed: bool = False,
+    work: Work = WORK,
+) -> None:
+    """Trains and evaluates all rows and seeds that the file lacks, or times a step of the rows."""
+
+    @lru_cache(maxsize=1)
+    def prepared(size: int | None, seed: int | None) -> tuple[Images, dict[str, np.ndarray], Any]:
+        train, test = data(size, seed or 0)
+        scale = train.images.mean(), train.images.std()
+        tests = {"accuracy": standardized(test.images, scale)}
+        if "moved" in experiment.metrics and not timed:
+            tests = work.test_sets(test, scale)
+        return Images(standardized(train.images, scale), train.labels), tests, test.labels
+
+    for name, seed in dict.fromkeys(experiment.order()):
+        settings = experiment.settings(name)
+        done = found(read(output), "times" if timed else "runs", settings)
+        if (timed and done) or any(one.get("seed") == seed for one in done):
+            continue
+        steps = TIMED_STEPS if timed else experiment.images // experiment.batch_size
+        row = settings["image_size"], seed if experiment.data == ELPV else None
+        train, tests, labels = prepared(*row)
+        model, fit = work.prepare(settings, seed, train, steps)
+        result: dict[str, Any] = {"row": name, "settings": settings}
+        rounds = []
+        for _ in range(1 + TIMED_ROUNDS * timed):  # the first one compiles
+            start = work.clock()
+            fit()
+            rounds.append(work.clock() - start)
+        result["parameters"] = sum(int(np.prod(one.shape)) for one in model.trainable_variables)
+        if timed:
+            result["ms"] = 1000 * min(rounds) / TIMED_STEPS
+        else:
+            result |= {"seed": seed, "seconds": rounds[0], **work.evaluate(model, tests, labels)}
+        report = read(output)  # again: another process may have written since
+        report |= {
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "hardware": find_hardware(),
+            "versions": installed(("keras", "tensorflow", "tensorflow-datasets", "numpy"), "pip"),
+        }
+        report["times" if timed else "runs"].append(result)
+        write(experiment, output, report)
+        numbers = {key: value for key, value in result.items() if isinstance(value, float | int)}
+        print(name, *(f"{key} {value:.5g}" for key, value in numbers.items()), flush=True)
 
 
 class Comparison(NamedTuple):

@@ -46,6 +46,7 @@ def write_tfds(
             name=name, version=tfds.core.Version(version), data_dir=str(place), module_name=""
         ),
         features=tfds.features.FeaturesDict(features),
+        supervised_keys=("image", "label"),
     )
     writer = tfds.core.SequentialWriter(info, max_examples_per_shard=per_shard, **options)
     writer.initialize_splits(list(splits))

@@ -2,18 +2,19 @@
 
 import itertools
 import json
-import sys
+import time
+from pathlib import Path
 from types import SimpleNamespace
 
-import keras
 import numpy as np
 import pytest
+import tensorflow_datasets as tfds
 from PIL import Image
 from scipy import stats
+from support.record_files import write_tfds
 
 from tools import experiment as module
 from tools.experiment import Experiment, Images, claims, compare, main, read, rows, run
-from zoo.data.sources import tfds
 from zoo.fields import read_settings
 
 ROW = {"model": {"placement": "CCCC"}}
@@ -44,56 +45,56 @@ def noise(count: int, seed: int) -> Images:
     return Images(random.integers(0, 256, (count, 8, 8, 1), "uint8"), np.arange(count) % 3)
 
 
-@pytest.fixture
-def trained(monkeypatch):
+class Trained(list):
     """Settings and seeds of the networks that were trained, which are not: results are drawn."""
-    calls = []
 
-    def prepare(settings, seed, train, steps):
-        calls.append((settings["model"].get("placement"), settings["train_images"], seed))
-        model = type("Model", (), {"trainable_variables": [np.zeros((2, 3)), np.zeros(4)]})
-        return model, lambda: None
+    def __init__(self, output):
+        self.output, self.seen = output, []
 
-    def evaluate(model, tests, labels):
-        value = 10.0 * len(calls[-1][0] or "") + calls[-1][2]
-        return dict.fromkeys(module.METRICS, value)
+    def prepare(self, settings, seed, train, steps):
+        self.append((settings["model"].get("placement"), settings["train_images"], seed))
+        self.seen.append((settings["image_size"], seed, train.images))
+        return SimpleNamespace(trainable_variables=[np.zeros((2, 3)), np.zeros(4)]), lambda: None
 
-    monkeypatch.setattr(module, "prepare", prepare)
-    monkeypatch.setattr(module, "evaluate", evaluate)
-    monkeypatch.setattr(module, "test_sets", lambda *_: {})
-    return calls
+    def evaluate(self, model, tests, labels):
+        value = 10.0 * len(self[-1][0] or "") + self[-1][2]
+        return dict.fromkeys({*module.METRICS, *module.OF_CELLS}, value)
+
+    def run(self, changes=None, data=lambda *_: (noise(12, 0), noise(6, 1)), clock=None, **options):
+        """The results of the experiment with some changes, in the file that there is."""
+        self.clear()
+        work = module.Work(self.prepare, self.evaluate, lambda *_: {}, clock or time.perf_counter)
+        run(Experiment(**{**TINY, **(changes or {})}), self.output, data, work=work, **options)
+        return read(self.output)
 
 
-def test_only_what_is_missing_is_trained(trained, tmp_path):
+@pytest.fixture
+def trained(tmp_path):
+    return Trained(tmp_path / "results.json")
+
+
+def test_only_what_is_missing_is_trained(trained):
     """Rows of several tables are trained once, interrupted runs resumed, changed rows repeated."""
-    output, data = tmp_path / "results.json", lambda *_: (noise(12, 0), noise(6, 1))
-    experiment = Experiment(**TINY)
-    run(experiment, output, data)
+    report = trained.run()
     assert trained == [
         *((place, None, seed) for seed in range(3) for place in (None, "CCCC")),
         *(("CCCC", 6, seed) for seed in range(3)),
     ]
-    report = read(output)
     kept = [*report["runs"][:3], *report["runs"][4:]]  # as if killed: the second convolution
-    output.write_text(json.dumps({**report, "runs": kept}))
-    trained.clear()
-    run(experiment, output, data)
+    trained.output.write_text(json.dumps({**report, "runs": kept}))
+    trained.run()
     assert trained == [("CCCC", None, 1)]
-    trained.clear()
-    changed = {**TINY, "rows": {**TINY["rows"], "few": {**ROW, "train_images": 5}}}
-    run(Experiment(**changed), output, data)
+    changed = {"rows": {**TINY["rows"], "few": {**ROW, "train_images": 5}}}
+    trained.run(changed)
     assert trained == [("CCCC", 5, seed) for seed in range(3)]
-    run(Experiment(**changed), output, data, timed=True)
+    times = trained.run(changed, timed=True)["times"]
     # A step takes the same time for any number of training images.
-    assert [one["row"] for one in read(output)["times"]] == ["lambda", "convolution"]
-    assert {one["parameters"] for one in read(output)["times"]} == {10}
+    assert [one["row"] for one in times] == ["lambda", "convolution"]
+    assert {one["parameters"] for one in times} == {10}
 
 
-def test_rows_and_verdicts_of_the_file(trained, tmp_path):
-    output = tmp_path / "results.json"
-    experiment = Experiment(**TINY)
-    run(experiment, output, lambda *_: (noise(12, 0), noise(6, 1)))
-    report = read(output)
+def test_rows_and_verdicts_of_the_file(trained):
+    report, experiment = trained.run(), Experiment(**TINY)
     assert report["rows"] == [*rows(experiment, report), *claims(experiment, report)]
     first = report["rows"][0]
     assert (first["table"], first["row"], first["seeds"]) == ("First", "lambda", 3)
@@ -129,42 +130,40 @@ def test_paired_t_test(seeds):
 
 
 def test_verdicts():
-    up, down, none = compare([2, 3, 4.1], [1, 2, 3]), compare([1, 2, 3], [2, 3, 4.1]), None
-    none = compare([1, 2, 3], [3, 2, 1.1])
-    assert [one.verdict(">") for one in (up, down, none)] == [
-        "supported",
-        "contradicted",
-        "no difference found",
-    ]
-    assert [one.verdict(">", less_is_better=True) for one in (up, down)] == [
-        "contradicted",
-        "supported",
-    ]
-    assert [one.verdict("=") for one in (up, down)] == ["contradicted", "contradicted"]
-    equal = compare([1, 2, 3], [1, 2, 3])
-    assert (equal.p, equal.verdict("=")) == (1, "no difference found")
-    assert compare([2, 3, 4], [1, 2, 3]).verdict(">") == "supported"
+    up, down = compare([2, 3, 4.1], [1, 2, 3]), compare([1, 2, 3], [2, 3, 4.1])
+    none, equal = compare([1, 2, 3], [3, 2, 1.1]), compare([1, 2, 3], [1, 2, 3])
+    yes, no, unknown = "supported", "contradicted", "no difference found"
+    assert [one.verdict(">") for one in (up, down, none)] == [yes, no, unknown]
+    assert [one.verdict(">", less_is_better=True) for one in (up, down)] == [no, yes]
+    assert [one.verdict("=") for one in (up, down, equal)] == [no, no, unknown]
+    assert equal.p == 1
+    assert compare([2, 3, 4], [1, 2, 3]).verdict(">") == yes
+
+
+@pytest.fixture
+def prepared(tmp_path) -> Path:
+    """The folder of a data set of TFDS, of noise; its labels are their numbers, modulo three."""
+    splits = {"train": noise(6, 0), "test": noise(3, 1)}
+    examples = {split: [*zip(*one, strict=True)] for split, one in splits.items()}
+    image = tfds.features.Image(shape=(8, 8, 1))
+    write_tfds(tmp_path, "noise", examples, image=image)
+    return tmp_path
 
 
 @pytest.mark.slow
-def test_training_from_images_to_tables(tmp_path, monkeypatch, capsys):
+def test_training_from_images_to_tables(prepared, tmp_path, capsys):
     """Real networks: the same seed gives the same numbers, and the command prints them."""
     file, output = tmp_path / "tiny.yaml", tmp_path / "results.json"
-    file.write_text(json.dumps({**TINY, "tables": {"First": TINY["tables"]["First"]}}))
-    monkeypatch.setattr(module, "load", lambda *_: lambda *_: (noise(12, 0), noise(6, 1)))
-    arguments = [str(file), "--output", str(output)]
+    file.write_text(json.dumps({**TINY, "tables": {"First": FIRST}}))
+    arguments = [str(file), "--output", str(output), "--data_dir", str(prepared)]
     main(arguments)
     before = read(output)["runs"]
     assert len(before) == 6
     assert all(0 <= one["moved"] <= 100 and one["loss"] > 0 for one in before)
     output.write_text(json.dumps({**read(output), "runs": before[1:]}))
     main(arguments)
-    again = read(output)["runs"][-1]
-    assert (again["row"], again["seed"], again["settings"]) == (
-        before[0]["row"],
-        before[0]["seed"],
-        before[0]["settings"],
-    )
+    again, names = read(output)["runs"][-1], ("row", "seed", "settings")
+    assert [again[name] for name in names] == [before[0][name] for name in names]
     assert again["loss"] == pytest.approx(before[0]["loss"], rel=1e-4)
     assert "| lambda > convolution | accuracy |" in capsys.readouterr().out
     main([*arguments, "--time", "true"])
@@ -184,13 +183,11 @@ def test_moved_and_corrupted_images_are_near_the_originals():
         assert 0 < np.abs(sets[name] - sets["accuracy"]).mean() < 60
 
 
-def test_the_fastest_round_counts(trained, tmp_path, monkeypatch):
+def test_the_fastest_round_counts(trained):
     rounds = itertools.cycle([9, 3, 2, 4, 5, 6])  # the first one compiles
     clock = itertools.chain.from_iterable((0, seconds) for seconds in rounds)
-    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=clock.__next__))
-    output, data = tmp_path / "results.json", lambda *_: (noise(12, 0), noise(6, 1))
-    run(Experiment(**TINY), output, data, timed=True)
-    assert {one["ms"] for one in read(output)["times"]} == {1000 * 2 / module.TIMED_STEPS}
+    times = trained.run(clock=clock.__next__, timed=True)["times"]
+    assert {one["ms"] for one in times} == {1000 * 2 / module.TIMED_STEPS}
 
 
 CELLS = {
@@ -231,44 +228,30 @@ def test_halves_of_solar_cells(cells):
 
 
 @pytest.mark.parametrize("held_out", [0, 2])
-def test_held_out_images_are_not_trained_on(held_out, monkeypatch):
+def test_held_out_images_are_not_trained_on(held_out, prepared):
     """They are the last training images, in place of the test images."""
-    splits = [
-        (noise(count, 0).images, np.arange(count) + first) for count, first in ((6, 0), (3, 90))
+    train, test = module.load(Experiment(**TINY, held_out=held_out), prepared)(None, 0)
+    every = noise(6, 0), noise(3, 1)
+    tests = every[0].images[-held_out:] if held_out else every[1].images
+    np.testing.assert_array_equal(train.images, every[0].images[: 6 - held_out])
+    np.testing.assert_array_equal(test.images, tests)
+    assert train.labels.tolist() == [0, 1, 2, 0, 1, 2][: 6 - held_out]
+    assert test.labels.tolist() == ([1, 2] if held_out else [0, 1, 2])
+
+
+def test_every_seed_and_size_has_its_images(cells, trained):
+    report = trained.run(CELLS, data=module.load(Experiment(**CELLS), cells))
+    assert [(size, seed) for size, seed, _ in trained.seen] == [
+        (size, seed) for seed in range(3) for size in (16, 8)
     ]
-    parts = [[SimpleNamespace(numpy=lambda one=one: one) for one in split] for split in splits]
-    builder = SimpleNamespace(as_dataset=lambda *_, **__: parts)
-    monkeypatch.setitem(sys.modules, "tensorflow_datasets", SimpleNamespace())
-    monkeypatch.setattr(tfds, "find_builder", lambda *_: builder)
-    train, test = module.load(Experiment(**TINY, held_out=held_out), None)(None, 0)
-    assert train.labels.tolist() == [*range(6 - held_out)]
-    assert test.labels.tolist() == ([4, 5] if held_out else [90, 91, 92])
-    for part in (train, test):
-        assert len(part.images) == len(part.labels)
+    for size, _, images in trained.seen:
+        assert (images.shape, images.dtype) == ((120, size, size, 1), "float32")
+        assert abs(images.mean()) < 1e-5
+    assert [one["metric"] for one in claims(Experiment(**CELLS), report)] == ["roc_auc"]
 
 
-def test_every_seed_and_size_has_its_images(cells, trained, tmp_path, monkeypatch):
-    seen, prepare = [], module.prepare
-
-    def seeing(settings, seed, train, steps):
-        seen.append((settings["image_size"], seed, train.images.shape, train.images.dtype))
-        assert abs(train.images.mean()) < 1e-5
-        return prepare(settings, seed, train, steps)
-
-    monkeypatch.setattr(module, "prepare", seeing)
-    monkeypatch.setattr(module, "evaluate", lambda *_: dict.fromkeys(module.OF_CELLS, 1.0))
-    experiment, output = Experiment(**CELLS), tmp_path / "results.json"
-    run(experiment, output, module.load(experiment, cells))
-    assert seen == [
-        (size, seed, (120, size, size, 1), "float32") for seed in range(3) for size in (16, 8)
-    ]
-    assert [one["metric"] for one in claims(experiment, read(output))] == ["roc_auc"]
-
-
-def test_results_without_later_settings_are_those_of_the_defaults(trained, tmp_path):
-    experiment, output = Experiment(**TINY), tmp_path / "results.json"
-    run(experiment, output, lambda *_: (noise(12, 0), noise(6, 1)))
-    report = read(output)
+def test_results_without_later_settings_are_those_of_the_defaults(trained):
+    report, experiment = trained.run(), Experiment(**TINY)
     for one in report["runs"]:
         for name in module.LATER:
             del one["settings"][name]
@@ -277,43 +260,32 @@ def test_results_without_later_settings_are_those_of_the_defaults(trained, tmp_p
     assert module.found(report, "runs", Experiment(**from_weights).settings("few")) == []
 
 
-@pytest.fixture
-def batches(monkeypatch) -> list:
-    """Batches of every training, which trains nothing."""
-    batches: list = []
-    monkeypatch.setattr(keras.Model, "fit", lambda _, data, **__: batches.extend(data))
-    return batches
-
-
-def test_classes_count_as_much(batches):
-    experiment = Experiment(**CELLS)
-    labels = np.array([0, 1, 1, 1, 1, 1, 1, 1])
+def test_classes_count_as_much():
+    settings, labels = Experiment(**CELLS).settings("small"), np.array([0, 1, 1, 1, 1, 1, 1, 1])
     train = Images(np.ones((8, 8, 8, 1), "float32"), labels)
     for seed in range(3):
-        module.prepare(experiment.settings("small"), seed, train, 2)[1]()
-    for _, classes, weights in batches:
-        np.testing.assert_allclose(weights, np.where(classes == 0, 4, 4 / 7))
-    assert len(batches) == 6
+        batches = [*module.batches_of(settings, seed, train, 2)]
+        assert len(batches) == 2
+        for _, classes, weights in batches:
+            np.testing.assert_allclose(weights, np.where(classes == 0, 4, 4 / 7))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_row_of_few_images_trains_on_these_alone(batches, weighted):
+def test_a_row_of_few_images_trains_on_these_alone(weighted):
     """Others for each seed; they alone count for the weights of the classes."""
     parts = set()
-    experiment = Experiment(**{**TINY, "class_weights": weighted})
-    train = Images(
-        np.arange(24.0, dtype="float32").repeat(64).reshape(24, 8, 8, 1), np.arange(24) % 2
-    )
+    settings = Experiment(**{**TINY, "class_weights": weighted}).settings("few")
+    shades = np.arange(24.0, dtype="float32").repeat(64).reshape(24, 8, 8, 1)
+    train = Images(shades, np.arange(24) % 2)
     for seed in range(3):
-        batches.clear()
-        module.prepare(experiment.settings("few"), seed, train, 9)[1]()
+        batches = [*module.batches_of(settings, seed, train, 9)]
         seen = np.concatenate([images[:, 0, 0, 0] for images, *_ in batches])
         numbers, often = np.unique(seen, return_counts=True)
         assert often.tolist() == [6] * 6  # of 24 images, 6 are used in 6 passes
         counts = np.bincount(train.labels[numbers.astype(int)], minlength=2)
         parts.add(tuple(numbers))
         for _, classes, *weights in batches:
-            expected = [6 / 2 / counts[classes]] if weighted else []
+            expected = [6 / 2 / counts[np.array(classes)]] if weighted else []
             np.testing.assert_allclose(weights, expected)
     assert len(parts) == 3
 
