@@ -80,7 +80,7 @@ test-pseudo: .venv-pseudo/installed  ## Run the tests of pseudo-labels on Apache
 	.venv-pseudo/bin/python -m pytest $(WORKERS) $(ALL) tests/zoo/pseudo_label
 
 test-tf221: .venv-tf221/installed  ## Run layers, a training and an export on TensorFlow 2.21
-	.venv-tf221/bin/python -m pytest $(WORKERS) tests/layers/test_lambda_layer.py \
+	.venv-tf221/bin/python -m pytest $(WORKERS) tests/layers/test_every_layer.py tests/layers/test_lambda_layer.py \
 	  tests/layers/test_saved_layers.py tests/layers/test_batch_normalization.py \
 	  tests/layers/position_lambdas tests/zoo/export/test_saved_model.py \
 	  tests/zoo/train/test_classification.py::test_run_folder_is_complete

@@ -1,10 +1,8 @@
 """Squeeze-and-excitation against NumPy, and as a Keras layer."""
 
-import keras
 import numpy as np
 import pytest
 from keras import ops
-from keras.src import testing
 from support import backends, networks
 
 from lambda_keras.layers import SqueezeExcitation
@@ -53,40 +51,3 @@ def test_gradient_equals_finite_differences():
 def test_squeezed_width(channels, ratio, squeezed):
     shapes = [tuple(weight.shape) for weight in built(channels, ratio=ratio).weights]
     assert shapes == [(channels, squeezed), (squeezed,), (squeezed, channels), (channels,)]
-
-
-class KerasLayerTest(testing.TestCase):
-    """Keras' own checks: configuration, serialisation, shapes, dtypes, masking, training."""
-
-    def test_layer(self):
-        self.run_layer_test(
-            SqueezeExcitation,
-            init_kwargs={"ratio": 0.5},
-            input_shape=(2, 4, 3, 8),
-            expected_output_shape=(2, 4, 3, 8),
-            expected_num_trainable_weights=4,
-            expected_num_non_trainable_weights=0,
-            expected_num_seed_generators=0,
-            expected_num_losses=0,
-            supports_masking=False,
-            assert_built_after_instantiation=False,
-        )
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "mixed_bfloat16"])
-def test_bfloat16(dtype):
-    layer = built(8, dtype=dtype)
-    inputs = networks.images(2, 5, 4, 8)
-    outputs = layer(inputs)
-    assert keras.backend.standardize_dtype(outputs.dtype) == "bfloat16"
-    expected_variables = "bfloat16" if dtype == "bfloat16" else "float32"
-    assert {weight.dtype for weight in layer.weights} == {expected_variables}
-    np.testing.assert_allclose(
-        ops.convert_to_numpy(ops.cast(outputs, "float32")), reference(layer, inputs), atol=0.05
-    )
-
-
-def test_unknown_grid():
-    layer = built(8)
-    outputs = layer(keras.Input((None, None, 8)))
-    assert outputs.shape == (None, None, None, 8)

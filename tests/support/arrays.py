@@ -16,3 +16,11 @@ def assert_near(received, expected, tolerance=1e-5):
     """Equal up to a tolerance relative to the largest value."""
     assert received.shape == expected.shape
     assert np.abs(received - expected).max() <= tolerance * np.abs(expected).max()
+
+
+def assert_normal(variable, deviation, tolerance=0.06):
+    """A draw of thousands from a normal distribution around 0, which is not truncated."""
+    weights = to_numpy(variable)
+    assert abs(weights.std() - deviation) < tolerance * deviation
+    assert abs(weights.mean()) < tolerance * deviation
+    assert np.abs(weights).max() > 2.5 * deviation

@@ -100,6 +100,13 @@ def values(variables) -> list[np.ndarray]:
     return [np.array(ops.convert_to_numpy(variable)) for variable in variables]
 
 
+def assert_same(received, expected) -> None:
+    """Two models, lists of variables or of arrays have equal values, one after the other."""
+    pair = [one.weights if isinstance(one, keras.Model) else one for one in (received, expected)]
+    for one, other in zip(*map(values, pair), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def randomize(model: keras.Model) -> None:
     """Moves gammas, betas, biases and statistics away from 0 and 1.
 

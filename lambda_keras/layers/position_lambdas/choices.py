@@ -104,7 +104,15 @@ CHOICES = {
 
 
 def fastest(
-    grid, scope, value_dim: int, training: bool, batch=None, strides=1, num_heads=4, **needs
+    grid,
+    scope,
+    value_dim: int,
+    training: bool,
+    batch=None,
+    strides=1,
+    num_heads=4,
+    backend: str | None = None,
+    **needs,
 ) -> str:
     """The implementation that `"auto"` takes: the first row of `CHOICES` that suits.
 
@@ -117,6 +125,7 @@ def fastest(
         batch: Number of examples; `None` where unknown, which counts as many.
         strides: Of queries that are on every so many positions of an axis only.
         num_heads: Queries of each position that a lambda is applied to.
+        backend: Of Keras; `None` for the one that runs.
         **needs: `causal` and `intra_depth` of the layer, and `own_pairs`, if there are masks or
             relations of each example's own.
 
@@ -135,7 +144,7 @@ def fastest(
         "strides": strides,
         "tiles": scope is not None and dense_tiles(grid, scope, strides) is not None,
         "xla": inside_xla(),
-        "backend": keras.backend.backend(),
+        "backend": backend or keras.backend.backend(),
     }
     able = capable(**needs)
     return next(

@@ -9,7 +9,7 @@ from lambda_keras.layers.position_lambdas.device import device_kind, inside_xla
 from lambda_keras.layers.tiles import part, strided
 
 # Up to this many positions products make dense embeddings faster than gathering, outside of XLA.
-MAX_DENSE_POSITIONS = 256
+MAX_PRODUCTS = 256
 
 
 def dilate(embeddings, rate: int):
@@ -85,21 +85,24 @@ def _offsets(n, m, same: int, strides: int):
     return context[None, :] - queries[:, None] * strides + same
 
 
-def dense_embeddings(embeddings, query_grid, context_grid, first=None, strides: int = 1):
+def dense_embeddings(
+    embeddings, query_grid, context_grid, first=None, strides: int = 1, most: int = MAX_PRODUCTS
+):
     """Reindexes relative embeddings `(*scope, u, k)` into `E` of shape `(n, m, u, k)` (3.3).
 
     The first query lies at the position `first` of the context, or at its first one. With `strides`
     only every so many positions of an axis of `query_grid` have a query.
 
-    Small ones come from products outside of XLA. Others are gathered on a CPU, which takes half the
-    time, but only in a precision in which the gradient, a scatter, adds up.
+    Outside of XLA, those of up to `most` positions come from products. Others are gathered on a
+    CPU, which takes half the time, but only in a precision in which the gradient, a scatter, adds
+    up.
     """
     *scope, u, k = embeddings.shape
     rank, first = len(scope), first or [0] * len(scope)
     query_grid = strided(query_grid, strides)
     n, m = math.prod(query_grid), math.prod(context_grid)
     known = isinstance(n, int) and isinstance(m, int)
-    small = known and max(n, m) <= MAX_DENSE_POSITIONS and not inside_xla()
+    small = known and max(n, m) <= most and not inside_xla()
     exact = ops.dtype(embeddings) in ("float32", "float64")
     if not small and exact and device_kind() in ("cpu", "runtime"):
         return _gathered(embeddings, query_grid, context_grid, first, strides)

@@ -1,14 +1,8 @@
 """The rule of `auto`, by kind of device, and the capabilities of implementations."""
 
-import keras
 import pytest
 
-from lambda_keras.layers.position_lambdas import (
-    CHOICES,
-    capable,
-    compiling_for,
-    fastest,
-)
+from lambda_keras.layers.position_lambdas import CHOICES, capable, compiling_for, fastest
 
 # grid, scope, value_dim, intra_depth, causal, training, implementation with and without XLA.
 CPU = [
@@ -56,64 +50,53 @@ CPU = [
 
 
 @pytest.mark.parametrize(
-    ("grid", "scope", "value_dim", "intra_depth", "causal", "training", "with_xla", "without"), CPU
+    ("grid", "scope", "value_dim", "u", "causal", "training", "with_xla", "without"), CPU
 )
 @pytest.mark.parametrize("where", ["xla", "tensorflow", "torch"])
-def test_choices_on_cpus(
-    monkeypatch, where, grid, scope, value_dim, intra_depth, causal, training, with_xla, without
-):
-    monkeypatch.setattr(keras.backend, "backend", lambda: where)
+def test_choices_on_cpus(where, grid, scope, value_dim, u, causal, training, with_xla, without):
+    needs = {"causal": causal, "intra_depth": u, "backend": where}
     with compiling_for("cpu", xla=where == "xla"):
-        chosen = fastest(grid, scope, value_dim, training, causal=causal, intra_depth=intra_depth)
+        chosen = fastest(grid, scope, value_dim, training, **needs)
     # PyTorch has libraries for convolutions, but is slow at products in tiles.
     as_in_xla = where == "xla" or (where == "torch" and training)
     assert chosen == (with_xla if as_in_xla else without)
 
 
 @pytest.mark.parametrize(
-    ("backend", "size", "value_dim", "training", "strides", "chosen"),
+    ("backend", "size", "scope", "value_dim", "training", "strides", "num_heads", "chosen"),
     [
         # Measured on TensorFlow: at 20x20 they take 0.8 of the time of transforms.
-        ("tensorflow", 20, 64, False, 1, "query_first"),
-        ("tensorflow", 20, 63, False, 1, "fourier"),
-        ("tensorflow", 21, 64, False, 1, "fourier"),
-        ("torch", 20, 64, False, 1, "fourier"),
+        ("tensorflow", 20, 23, 64, False, 1, 4, "query_first"),
+        ("tensorflow", 20, 23, 63, False, 1, 4, "fourier"),
+        ("tensorflow", 21, 23, 64, False, 1, 4, "fourier"),
+        ("torch", 20, 23, 64, False, 1, 4, "fourier"),
         # From 11x11 to 16x16 products of queries and embeddings take 1.1 to 1.6 times as long.
-        ("tensorflow", 11, 8, True, 1, "dense_matmul"),
-        ("tensorflow", 16, 8, True, 1, "dense_matmul"),
-        ("tensorflow", 10, 8, True, 1, "query_first"),
-        ("tensorflow", 17, 8, True, 1, "fourier"),
-        ("tensorflow", 14, 19, True, 1, "dense_matmul"),
-        ("tensorflow", 14, 20, True, 1, "query_first"),
-        ("tensorflow", 14, 8, True, 2, "query_first"),
-        ("torch", 14, 8, True, 1, "query_first"),
+        ("tensorflow", 11, 23, 8, True, 1, 4, "dense_matmul"),
+        ("tensorflow", 16, 23, 8, True, 1, 4, "dense_matmul"),
+        ("tensorflow", 10, 23, 8, True, 1, 4, "query_first"),
+        ("tensorflow", 17, 23, 8, True, 1, 4, "fourier"),
+        ("tensorflow", 14, 23, 19, True, 1, 4, "dense_matmul"),
+        ("tensorflow", 14, 23, 20, True, 1, 4, "query_first"),
+        ("tensorflow", 14, 23, 8, True, 2, 4, "query_first"),
+        ("torch", 14, 23, 8, True, 1, 4, "query_first"),
         # Strided queries, in the time of transforms: products take 0.8 at 20x20, 1.4 at 28x28.
-        ("tensorflow", 20, 64, True, 2, "query_first"),
-        ("tensorflow", 28, 64, True, 2, "fourier"),
-        ("tensorflow", 28, 64, False, 2, "fourier"),
-        ("torch", 28, 64, True, 2, "fourier"),
+        ("tensorflow", 20, 23, 64, True, 2, 4, "query_first"),
+        ("tensorflow", 28, 23, 64, True, 2, 4, "fourier"),
+        ("tensorflow", 28, 23, 64, False, 2, 4, "fourier"),
+        ("torch", 28, 23, 64, True, 2, 4, "fourier"),
+        # Small scopes: products with queries grow with their number, lambdas do not.
+        ("tensorflow", 28, 7, 32, True, 1, 1, "query_first"),
+        ("tensorflow", 28, 7, 32, True, 2, 4, "query_first"),
+        ("tensorflow", 28, 7, 32, True, 1, 8, "fourier"),
     ],
 )
-def test_wide_and_narrow_values_and_strided_queries_on_cpus(
-    monkeypatch, backend, size, value_dim, training, strides, chosen
+def test_values_strided_queries_and_heads_on_cpus(
+    backend, size, scope, value_dim, training, strides, num_heads, chosen
 ):
-    monkeypatch.setattr(keras.backend, "backend", lambda: backend)
-    needs = {"causal": False, "intra_depth": 1}
+    sizes, needs = ((size, size), (scope, scope), value_dim), {"causal": False, "intra_depth": 1}
     with compiling_for("cpu", xla=False):
-        sizes = (size, size), (23, 23), value_dim
-        assert fastest(*sizes, training, None, strides, **needs) == chosen
-
-
-def test_heads_decide_between_queries_and_lambdas_on_cpus(monkeypatch):
-    """Small scopes: products with queries grow with their number, lambdas do not."""
-    monkeypatch.setattr(keras.backend, "backend", lambda: "tensorflow")
-    sizes, needs = ((28, 28), (7, 7), 32), {"causal": False, "intra_depth": 1}
-    with compiling_for("cpu", xla=False):
-        chosen = {
-            heads: fastest(*sizes, True, None, strides, heads, **needs)
-            for heads, strides in ((1, 1), (4, 2), (8, 1))
-        }
-    assert chosen == {1: "query_first", 4: "query_first", 8: "fourier"}
+        found = fastest(*sizes, training, None, strides, num_heads, backend, **needs)
+    assert found == chosen
 
 
 # grid, scope, causal, choices on a GPU and on a TPU; in a tuple forward and training.

@@ -16,12 +16,12 @@ GRIDS = [((4,), (6,), (5,)), ((3, 5), (4, 2), (3, 7)), ((2, 3, 2), (2, 1, 4), (3
     ids=["products", "gathered", "gathered in XLA", "shifted"],
 )
 @pytest.mark.parametrize(("query_grid", "context_grid", "scope"), GRIDS)
-def test_dense_embeddings(monkeypatch, query_grid, context_grid, scope, xla, kind, most):
-    monkeypatch.setattr(embeddings, "MAX_DENSE_POSITIONS", most)
+def test_dense_embeddings(query_grid, context_grid, scope, xla, kind, most):
     relative = np.random.default_rng(0).normal(size=(*scope, 2, 3)).astype("float32")
     expected = reference.embed(relative, query_grid, context_grid)
     with compiling_for(kind, xla):
-        dense = dense_embeddings(keras.ops.convert_to_tensor(relative), query_grid, context_grid)
+        tensor = keras.ops.convert_to_tensor(relative)
+        dense = dense_embeddings(tensor, query_grid, context_grid, most=most)
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(dense), expected)
 
 

@@ -68,11 +68,14 @@ IN_XLA = [
 
 @pytest.fixture(autouse=True)
 def small_bands_and_tiles(monkeypatch):
-    monkeypatch.setattr(toeplitz_conv, "MAX_WIDTH", 8)
-    monkeypatch.setattr(toeplitz_conv, "BAND", 4)
-    monkeypatch.setattr(dense, "MAX_DENSE_TILE", {1: 8, 2: 4, 3: 2})
-    monkeypatch.setattr(fourier, "MAX_SIZE", 8)
-    monkeypatch.setattr(fourier, "MAX_TILE", 4)
+    """As large grids are computed, without large grids."""
+    for module, sizes in {
+        toeplitz_conv: {"MAX_WIDTH": 8, "BAND": 4},
+        dense: {"MAX_DENSE_TILE": {1: 8, 2: 4, 3: 2}},
+        fourier: {"MAX_SIZE": 8, "MAX_TILE": 4},
+    }.items():
+        for name, value in sizes.items():
+            monkeypatch.setattr(module, name, value)
 
 
 class PositionOutputs(keras.layers.Layer):
