@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 from support import networks
 from support.networks import GOLDEN, RECIPES
 
@@ -30,78 +31,17 @@ OF_PSEUDO_LABELS = "_pseudo_labels"  # at the end of the names of their recipes
 STRIKES_BACK = "_rsb_a"  # in the names of recipes of ResNet Strikes Back
 IMAGENET_IMAGES = 1_281_167
 
-# Tables 19 and 20: depth and size: RandAugment magnitude, dropout, stochastic depth; seconds for
-# 1024 images on 8 TPUv3 cores; top-1, and with pseudo-labels.
-TABLE_20 = {
-    (50, 128): (10, 0.2, 0, 0.058, 77.4, 82.1),
-    (50, 160): (10, 0.2, 0, 0.089, 79.2, 83.4),
-    (101, 160): (10, 0.3, 0, 0.14, 80.8, 84.7),
-    (101, 192): (15, 0.2, 0, 0.20, 81.9, 85.4),
-    (152, 192): (15, 0.3, 0, 0.28, 82.5, 86.1),
-    (152, 224): (15, 0.3, 0.1, 0.38, 83.2, 86.5),
-    (152, 256): (15, 0.3, 0.1, 0.49, 83.8, None),
-    (152, 288): (15, 0.3, 0.1, 0.63, None, 86.7),
-    (270, 256): (15, 0.3, 0.1, 0.91, 84.2, None),
-    (350, 256): (15, 0.3, 0.2, 1.16, 84.4, None),
-    (350, 288): (15, 0.3, 0.2, 1.48, 84.5, None),
-    (350, 320): (15, 0.3, 0.2, 1.91, 84.7, None),
-    (420, 320): (15, 0.3, 0.2, 2.25, 84.9, None),
-}
-# The first of these is the smallest model with early stopping (E.2).
-EARLY_STOPPING = [(350, 288), (350, 320), (420, 320)]
-TABLE_14 = {
-    ("resnet_rs101_no_se", 224): 81.3,
-    ("resnet_rs101", 224): 81.8,
-    ("lambda_resnet101", 224): 82.3,
-    ("lambda_resnet101_c4", 224): 82.6,
-    ("resnet_rs152_no_se", 256): 82.5,
-    ("resnet_rs152", 256): 83.0,
-    ("lambda_resnet152", 256): 83.4,
-    ("lambda_resnet152_c4", 256): 83.4,
-}
-# Tables 15 and 16, and Section 5.3 on Figure 4: whose row of Table 20 has the regularization.
-FIGURE_4 = {
-    ("lambda_resnet152_c4", 320): ("lambda_resnet152_i288_350ep", 84.0),
-    ("lambda_resnet200_c4", 320): ("lambda_resnet152_i288_350ep", 84.3),
-    ("lambda_resnet270_clll", 256): ("lambda_resnet270_i256_350ep", 84.0),
-    ("resnet_rs420", 320): ("lambda_resnet420_i320_350ep", 84.25),
-    ("resnet_rs420_no_se", 320): ("lambda_resnet420_i320_350ep", 84.0),
-}
-# Changes of the network in Tables 4 and 9 to 13, and top-1.
-ABLATED = {
-    "Table 4": [({"position_embedding": "shared"}, 78.0), ({"scope": 7}, 78.1)],
-    "Table 9": [
-        ({"key_dim": 2}, 77.4),
-        ({"key_dim": 4}, 77.6),
-        ({"key_dim": 8}, 77.9),
-        ({"key_dim": 32}, 78.4),
-        ({"key_dim": 2, "num_heads": 8}, 77.8),
-        ({"key_dim": 4, "num_heads": 8}, 77.7),
-        ({"key_dim": 8, "num_heads": 8}, 77.9),
-        ({"key_dim": 16, "num_heads": 8}, 78.1),
-        ({"key_dim": 32, "num_heads": 8}, 78.5),
-        ({"key_dim": 8, "num_heads": 2}, 77.2),
-        ({"key_dim": 8, "num_heads": 16}, 77.9),
-        ({"key_dim": 8, "num_heads": 8, "intra_depth": 4, "scope": 7}, 78.4),
-        ({"key_dim": 8, "num_heads": 8, "intra_depth": 8, "scope": 7}, 78.6),
-        ({"intra_depth": 4, "scope": 7}, 78.9),
-    ],
-    "Table 10": [({"position_embedding": None}, 68.8), ({"use_content": False}, 78.1)],
-    "Table 11": [
-        ({"scope": 3}, 77.6),
-        ({"scope": 7}, 78.2),
-        ({"scope": 15}, 78.5),
-        ({}, 78.3),
-        ({"scope": 31}, 78.5),
-        ({"scope": None}, 78.4),
-    ],
-    "Table 12": [
-        ({"query_normalization": "softmax"}, 78.1),
-        ({"key_normalization": "l2"}, 78.0),
-        ({"key_normalization": None}, 70.0),
-        ({"query_normalization": None, "value_normalization": None}, 76.2),
-    ],
-}
+PAPER = yaml.safe_load(Path(__file__).with_name("paper.yaml").read_text())
+
+
+def table(name: str) -> dict:
+    """A table of paper.yaml, whose rows have two keys."""
+    return {tuple(key): row for key, row in PAPER[name]}
+
+
+TABLE_20, TABLE_14, FIGURE_4 = map(table, ("table_20", "table_14", "figure_4"))
+ABLATED = {name: [tuple(row) for row in rows] for name, rows in PAPER["ablated"].items()}
+PROCEDURES = PAPER["procedures"]
 
 every_file = pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
 
@@ -161,14 +101,12 @@ def test_imagenet_recipes_are_those_of_the_paper(file):
     mobile = config.optimizer.name == "rmsprop"
     rate = config.optimizer.learning_rate * config.data.batch_size / 256
     assert rate == pytest.approx(0.1 if mobile else 0.1 * config.data.batch_size / 256)
-    assert config.optimizer.momentum == 0.9
     decay = {90: 1e-4, 350: 1e-5 if mobile else 4e-5}[config.training.epochs]
-    assert config.optimizer.weight_decay == decay
-    assert config.optimizer.schedule == ("exponential" if mobile else "cosine")
-    assert config.optimizer.warmup_epochs == 5
-    assert config.training.ema == 0.9999
-    assert config.training.label_smoothing == 0.1
-    assert config.training.precision == "mixed_bfloat16"
+    optimizer = {"momentum": 0.9, "weight_decay": decay, "warmup_epochs": 5}
+    optimizer["schedule"] = "exponential" if mobile else "cosine"
+    assert optimizer.items() <= config.optimizer.model_dump().items()
+    training = {"ema": 0.9999, "label_smoothing": 0.1, "precision": "mixed_bfloat16"}
+    assert training.items() <= config.training.model_dump().items()
     assert (config.data.randaugment_magnitude is None) == (mobile or config.training.epochs == 90)
     cores, images = map(int, re.findall(r"(\d+) (?:TPU|images)", head(file)[1]))
     assert cores * images == config.data.batch_size  # of labeled images
@@ -182,23 +120,17 @@ def test_table_20(row):
     magnitude, dropout, stochastic_depth, latency, top1, with_pseudo_labels = TABLE_20[row]
     name = f"lambda_resnet{depth}_i{size}_350ep"
     config = load(name)
-    assert config.data.randaugment_magnitude == magnitude
-    assert config.data.randaugment_layers == 2
-    assert config.model.overrides == {
-        "dropout_rate": dropout,
-        "stochastic_depth_rate": stochastic_depth,
-    }
-    held_out = row in EARLY_STOPPING
+    assert (config.data.randaugment_magnitude, config.data.randaugment_layers) == (magnitude, 2)
+    rates = {"dropout_rate": dropout, "stochastic_depth_rate": stochastic_depth}
+    assert config.model.overrides == rates
+    held_out = [*row] in PAPER["early_stopping"]
     assert bool(config.training.early_stopping_epochs) == held_out
-    assert (config.data.train_split, config.data.test_split) == (
-        ("train[20shard:]", "train[:20shard]") if held_out else ("train", "validation")
-    )
+    splits = ("train[20shard:]", "train[:20shard]") if held_out else ("train", "validation")
+    assert (config.data.train_split, config.data.test_split) == splits
     _, hardware, expected, *others = head(Path(f"tpu_configs/{name}.yaml"))
     if held_out:  # which leaves the validation set for the end
-        evaluation = (
-            f"python -m zoo.evaluate --run {config.output_dir} --data.test_split validation"
-        )
-        assert others[0] == f"# Then: {evaluation}"
+        evaluation = f"zoo.evaluate --run {config.output_dir} --data.test_split validation"
+        assert others[0] == f"# Then: python -m {evaluation}"
     assert expected.startswith(f"# Expected top-1: {f'{top1} %' if top1 else 'not published'}")
     assert top1 or f"{with_pseudo_labels} %" in expected
     cores, hours = re.search(r"(\d+) TPU v3 cores, .* ([\d.]+) hours", hardware).groups()
@@ -214,17 +146,12 @@ def test_pseudo_labels_of_table_19(row):
     same = f"lambda_resnet{depth}_i{size}_350ep"
     name = same + OF_PSEUDO_LABELS
     config, ratio = load(name), 3
-    pseudo = PseudoConfig(dir="selected", ratio=ratio, labels="soft")
-    assert config == load(same).model_copy(
-        update={
-            "data": load(same).data.model_copy(update={"pseudo": pseudo}),
-            "training": load(same).training.model_copy(
-                update={"gradient_accumulation_steps": 1 + ratio}
-            ),
-            "output_dir": Path("runs") / name,
-            "config": config.config,
-        }
-    )
+    pseudo = {"pseudo": PseudoConfig(dir="selected", ratio=ratio, labels="soft")}
+    parts, expected = {"gradient_accumulation_steps": 1 + ratio}, load(same)
+    changed = {"output_dir": Path("runs") / name, "config": config.config}
+    changed["data"] = expected.data.model_copy(update=pseudo)
+    changed["training"] = expected.training.model_copy(update=parts)
+    assert config == expected.model_copy(update=changed)
     command, hardware, expected, *_ = head(Path(f"tpu_configs/{name}.yaml"))
     assert "--data.pseudo.dir gs://BUCKET/selected " in command
     assert f" {TABLE_20[row][-1]} % " in expected
@@ -261,15 +188,6 @@ def test_tables_15_and_16_and_figure_4(row):
         for one in RESULTS
         if (one.network, one.image_size, one.arguments) == (config.model.name, size, network)
     }
-
-
-# The table of ResNet Strikes Back: pixels, epochs, rate at 2048 images, weight decay, smoothing,
-# RandAugment, MixUp, stochastic depth; top-1 of ResNet-50.
-PROCEDURES = {
-    "a1": (224, 600, 0.005, 0.01, 0.1, 7, 0.2, 0.05, 80.4),
-    "a2": (224, 300, 0.005, 0.02, 0, 7, 0.1, 0.05, 79.8),
-    "a3": (160, 100, 0.008, 0.02, 0, 6, 0.1, 0, 78.1),
-}
 
 
 @pytest.mark.parametrize("model", ["resnet50", "lambda_resnet50"])
@@ -314,11 +232,9 @@ def test_published_results_are_those_of_the_tables():
     for one in RESULTS:
         rows.setdefault(one.table, []).append(one)
     for (depth, size), (*_, seconds, top1, with_pseudo_labels) in TABLE_20.items():
-        found = {
-            one.data: (one.top1, one.seconds)
-            for one in rows["Table 19"]
-            if (one.network, one.image_size) == (f"lambda_resnet{depth}", size)
-        }
+        named = f"lambda_resnet{depth}", size
+        of_row = [one for one in rows["Table 19"] if (one.network, one.image_size) == named]
+        found = {one.data: (one.top1, one.seconds) for one in of_row}
         both = {IMAGENET: (top1, seconds), PSEUDO_LABELS: (with_pseudo_labels, seconds)}
         assert found == {data: row for data, row in both.items() if row[0]}
     assert {(one.network, one.image_size): one.top1 for one in rows["Table 14"]} == TABLE_14
@@ -340,10 +256,9 @@ def test_ablations_of_tables_9_to_11_are_networks_of_the_published_size():
     """tests/zoo/test_flops.py builds them and counts."""
     defaults = {"key_dim": 16, "num_heads": 4, "intra_depth": 1, "scope": 23}
     sizes = [
-        {"key_dim": row["k"], "num_heads": row["h"], "intra_depth": row["u"], "scope": row["scope"]}
-        for row in GOLDEN["table9_resnet50_LLLL"]
+        [row[key] for key in ("k", "h", "u", "scope")] for row in GOLDEN["table9_resnet50_LLLL"]
     ]
-    assert all(defaults | overrides in sizes for overrides, _ in ABLATED["Table 9"])
+    assert all([*(defaults | changes).values()] in sizes for changes, _ in ABLATED["Table 9"])
     scopes = [row["scope"] for row in GOLDEN["table11_resnet50_CLLL_scope"]]
     assert [o.get("scope", 23) or "global" for o, _ in ABLATED["Table 11"]] == scopes
     parts = [

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
@@ -16,12 +15,13 @@ from support.buckets import serving
 
 SCRIPT = Path("tpu_configs/tpu_vm.sh").resolve()
 WHERE = ["--name", "t", "--zone", "z"]
+STAND_INS = Path(__file__).parent / "stand_ins"
 TRAIN = ["--", "--config", "tpu_configs/a.yaml", "--data.dir", "it's here"]
 
 
-def call(*arguments, path=os.environ["PATH"], cwd=None, **environment):
+def call(*arguments, path=os.environ["PATH"], cwd=None, script=SCRIPT, **environment):
     return subprocess.run(
-        ["/bin/bash", str(SCRIPT), *arguments],
+        ["/bin/bash", str(script), *arguments],
         capture_output=True,
         text=True,
         cwd=cwd,
@@ -138,15 +138,6 @@ def test_train_and_logs(options, worker, environment):
     assert script.startswith("tail ")
 
 
-# Does on this machine, in the folder HOST, what gcloud does on a host; scp fails if there is none.
-GCLOUD = """#!/bin/bash
-command=${!#}
-cd "$HOST" || exit 1
-case $4 in
-  scp) cp "$5" . ;;
-  ssh) bash -c "${command#--command=}" ;;
-esac
-"""
 # The program that runs there prints when it begins and when it is interrupted.
 TRAIN_PY = """
 import signal, sys, time
@@ -156,23 +147,24 @@ time.sleep(60)
 """
 
 
+def programs(folder, **names):
+    """A PATH that begins with a folder of stand-ins, by the names of the programs."""
+    folder.mkdir()
+    for name, stand_in in names.items():
+        (folder / name).symlink_to(shutil.which(stand_in) or STAND_INS / stand_in)
+    return f"{folder}:{os.environ['PATH']}"
+
+
 @pytest.fixture
 def gcloud(tmp_path):
-    """Calls the script with that gcloud, from the folder tmp_path/here."""
-    for name in ("bin", "here", "temporary"):
+    """Calls the script with a gcloud of this machine, from the folder tmp_path/here."""
+    for name in ("here", "temporary"):
         (tmp_path / name).mkdir()
-    file = tmp_path / "bin" / "gcloud"
-    file.write_text(GCLOUD)
-    file.chmod(0o755)
     # So that setup ends where it would install.
-    (tmp_path / "bin" / "python3").symlink_to(shutil.which("false"))
-    environment = {
-        "path": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
-        "cwd": tmp_path / "here",
-        "TMPDIR": str(tmp_path / "temporary"),
-        "HOST": str(tmp_path / "host"),
-    }
-    return lambda command, *options: call(command, *WHERE, *options, **environment)
+    path = programs(tmp_path / "bin", gcloud="gcloud_of_a_host", python3="false")
+    environment = {"TMPDIR": str(tmp_path / "temporary"), "HOST": str(tmp_path / "host")}
+    environment |= {"path": path, "cwd": tmp_path / "here"}
+    return lambda command, *options, **more: call(command, *WHERE, *options, **environment, **more)
 
 
 def checkout(folder, files=None):
@@ -189,24 +181,21 @@ def checkout(folder, files=None):
     return script
 
 
-def test_setup_copies_the_whole_commit_from_any_folder_and_leaves_nothing(
-    tmp_path, gcloud, monkeypatch
-):
+def test_setup_copies_the_whole_commit_from_any_folder_and_leaves_nothing(tmp_path, gcloud):
     script = checkout(tmp_path / "checkout")
-    monkeypatch.setitem(globals(), "SCRIPT", script)
     (tmp_path / "checkout" / "README.md").write_text("changed")
-    failed = gcloud("setup")  # there is no host
+    failed = gcloud("setup", script=script)  # there is no host
     assert failed.returncode != 0
     assert "changes that are in no commit, and are not copied: 1\n" in failed.stderr
     (tmp_path / "host").mkdir()
-    gcloud("setup")
+    gcloud("setup", script=script)
     with tarfile.open(tmp_path / "host" / "lambda_keras.tar.gz") as archive:
         assert {"README.md", f"tpu_configs/{SCRIPT.name}"} <= set(archive.getnames())
         assert archive.extractfile("README.md").read() == b"committed"
     for name in ("here", "temporary"):
         assert not list((tmp_path / name).iterdir())
     subprocess.run(["git", "-C", script.parent, "checkout", "-q", ".."], check=True)
-    assert "no commit" not in gcloud("setup", "--dry-run").stderr
+    assert "no commit" not in gcloud("setup", "--dry-run", script=script).stderr
 
 
 @pytest.mark.needs("flock")
@@ -220,9 +209,7 @@ def test_second_run_is_refused_and_stop_waits_until_the_first_has_saved(tmp_path
     try:
         started = gcloud("train", "--", "--seed", "3")
         assert (started.returncode, started.stderr) == (0, "")
-        deadline = time.monotonic() + 60
-        while "started" not in log.read_text() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        leftovers.wait(lambda: "started" in log.read_text())
         assert gcloud("status").stdout == "a run is active\nstarted --seed 3\n"
         second = gcloud("train", "--", "--seed", "4")
         assert second.returncode == 2
@@ -235,38 +222,6 @@ def test_second_run_is_refused_and_stop_waits_until_the_first_has_saved(tmp_path
     assert gcloud("stop").stdout == "no run is active\n"
 
 
-# A cloud in the folder CLOUD: calls in calls, the machine's state in state, its disk in host. The
-# first calls of the kinds in the file `failing` fail. A machine that is preempted loses its disk,
-# and connections to it end. With a file `nowhere`, machines are created but not there.
-CLOUD = r"""#!/bin/bash
-cd "$CLOUD" || exit 1
-kind=$4
-echo "$kind" >> calls
-if grep -qx "$kind" failing; then
-  sed -i "0,/^$kind\$/{/^$kind\$/d}" failing
-  echo "$kind failed" >&2
-  exit 1
-fi
-case $kind in
-  create) [[ -e nowhere ]] || { [[ ! -e state ]] && mkdir host && echo READY > state; } ;;
-  describe) cat state ;;
-  delete) rm -r host state ;;
-  scp) cp "$5" host ;;
-  ssh)
-    command=${!#}
-    cd host || exit 255
-    set -m # so that all of the connection can be killed
-    bash -c "${command#--command=}" &
-    while kill -0 $! 2> /dev/null; do
-      [[ $(cat ../state) == READY ]] || { kill -- -$!; exit 255; }
-      sleep 0.02
-    done
-    wait $! ;;
-esac
-"""
-UV = """#!/bin/bash
-[[ $1 != venv ]] || { mkdir -p .venv/bin && ln -s "$PYTHON" .venv/bin/python; }
-"""
 # The program counts its starts in the bucket. The file `ends` has what each of them comes to.
 RUN_PY = """
 import os, signal, sys, time
@@ -292,12 +247,10 @@ BUCKET = ["--config", "a", "--output_dir", "gs://b/run"]
 def cloud(tmp_path):
     """Starts `tpu_vm.sh run` of a checkout in such a cloud."""
     script = checkout(tmp_path / "checkout", {"zoo/train.py": RUN_PY})
-    for name in ("bin", "cloud"):
-        (tmp_path / name).mkdir()
-    for name, text in {"gcloud": CLOUD, "uv": UV, "python3": "#!/bin/bash\n"}.items():
-        file = tmp_path / "bin" / name
-        file.write_text(text)
-        file.chmod(0o755)
+    (tmp_path / "cloud").mkdir()
+    path = programs(
+        tmp_path / "bin", gcloud="gcloud_of_a_cloud", uv="uv_of_a_cloud", python3="true"
+    )
 
     def start(ends, failing=(), options=(), arguments=BUCKET, **environment):
         """`ends` has one word for each start, `failing` the kinds of calls that fail first."""
@@ -309,7 +262,7 @@ def cloud(tmp_path):
             stderr=subprocess.STDOUT,
             text=True,
             env={
-                "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+                "PATH": path,
                 "HOME": str(tmp_path),
                 "CLOUD": str(tmp_path / "cloud"),
                 "PYTHON": sys.executable,
@@ -318,7 +271,13 @@ def cloud(tmp_path):
             },
         )
 
-    start.folder = tmp_path / "cloud"
+    def end(*arguments, **options):
+        """The exit code and the output of a run."""
+        process = start(*arguments, **options)
+        output, _ = process.communicate(timeout=500)
+        return process.returncode, output
+
+    start.end, start.folder = end, tmp_path / "cloud"
     start.starts = lambda: (start.folder / "bucket").read_text().splitlines()
     yield start
     (start.folder / "go").touch()
@@ -341,9 +300,8 @@ def cloud(tmp_path):
     ids=lambda value: "-".join(value.split() if isinstance(value, str) else value) or "all-work",
 )
 def test_run_goes_on_until_it_is_finished(cloud, ends, failing):
-    process = cloud(ends, failing)
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, output
+    code, output = cloud.end(ends, failing)
+    assert code == 0, output
     assert cloud.starts() == [" ".join(BUCKET)] * len(ends.split())
     assert "the run ended with code 0" in output
     assert not (cloud.folder / "state").exists()  # deleted
@@ -368,9 +326,8 @@ def test_preempted_run_resumes_from_its_bucket(cloud):
     with serving() as server:
         server.fail("break", "upload bucket/run/checkpoints/step-000000016", then=preempt)
         path = {"PYTHONPATH": os.pathsep.join(sys.path), "CUDA_VISIBLE_DEVICES": "-1"}
-        process = cloud("", arguments=REAL.split(), **path, **server.environment)
-        output, _ = process.communicate(timeout=500)
-    assert process.returncode == 0, output
+        code, output = cloud.end("", arguments=REAL.split(), **path, **server.environment)
+    assert code == 0, output
     assert "resuming after step 8 of 22" in output
     assert "the run ended with code 0" in output
     assert "bucket/run/metrics.json" in server.objects
@@ -390,18 +347,16 @@ def test_preempted_run_resumes_from_its_bucket(cloud):
     ],
 )
 def test_run_that_cannot_be_finished_says_so(cloud, ends, failing, message):
-    process = cloud(ends, failing, options=["--attempts", "5"])
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 2, output
+    code, output = cloud.end(ends, failing, options=["--attempts", "5"])
+    assert code == 2, output
     assert f"error: {message}" in output.splitlines()[-1]
     assert (cloud.folder / "state").exists() == ("create" not in failing)
 
 
 def test_run_whose_machines_are_not_there_ends(cloud):
     (cloud.folder / "nowhere").touch()
-    process = cloud("0")
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 2
+    code, output = cloud.end("0")
+    assert code == 2
     assert output.splitlines()[-1].startswith("error: run: gcloud created t 3 times, but describes")
     assert (cloud.folder / "calls").read_text().split().count("create") == 3
 
@@ -409,9 +364,7 @@ def test_run_whose_machines_are_not_there_ends(cloud):
 @pytest.mark.needs("flock")
 def test_same_command_goes_on_with_a_run_that_is_active(cloud):
     first = cloud("waits")
-    deadline = time.monotonic() + 60
-    while not (cloud.folder / "bucket").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    leftovers.wait((cloud.folder / "bucket").exists)
     first.kill()
     first.wait()
     first.stdout.close()
