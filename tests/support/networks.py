@@ -101,8 +101,8 @@ def values(variables) -> list[np.ndarray]:
 
 
 def assert_same(received, expected) -> None:
-    """Two models, lists of variables or of arrays have equal values, one after the other."""
-    pair = [one.weights if isinstance(one, keras.Model) else one for one in (received, expected)]
+    """Two models or layers, lists of variables or of arrays, have equal values in their order."""
+    pair = [getattr(one, "weights", one) for one in (received, expected)]
     for one, other in zip(*map(values, pair), strict=True):
         np.testing.assert_array_equal(one, other)
 

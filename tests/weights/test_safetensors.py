@@ -1,10 +1,10 @@
 """Weights of networks as safetensors, by the names of layers."""
 
 import keras
-import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
+from support import networks
 from support.zoo_weights import same_weights
 
 from lambda_keras.applications import LambdaMobileNetV2, LambdaResNet14
@@ -69,5 +69,4 @@ def test_other_classes_layers_and_padding_are_refused(file):
         save_file(arrays, path, files.FORMAT | {"preparation": other})
         with pytest.raises(ValueError, match=r"only one of the two has the layer '.*_pad'"):
             load_weights(model, path, "lambda_resnet14")
-    for received, expected in zip(model.get_weights(), before, strict=True):
-        np.testing.assert_array_equal(received, expected)
+    networks.assert_same(model.get_weights(), before)
