@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from keras import ops
 from PIL import Image
 from support import networks
 
@@ -61,14 +60,8 @@ def test_file_card_and_row_agree(row, name):
     first, *_ = re.search(r"Test accuracy \| (.*) % of", card)[1].split(" (seed")
     assert published.top1 == float(first)
     seen = str(preprocessing_of(row.name, published.image_size, name))
-    for text in (
-        f"| {seen} |",
-        f'weights="{name}"',
-        published.license,
-        "licen",
-        "zoo.train",
-        "seed 0",
-    ):
+    texts = (f"| {seen} |", f'weights="{name}"', published.license, "licen", "zoo.train", "seed 0")
+    for text in texts:
         assert text in card
 
 
@@ -92,9 +85,7 @@ def test_gray_images(whole):
     shape = {"input_shape": (28, 28, 1), "adapt_weights": True}
     gray = LambdaResNet14(weights=WEIGHTS, **shape)
     inputs = np.repeat(networks.images(2, 28, 28, 1), 3, -1)
-    outputs, expected = (
-        ops.convert_to_numpy(one) for one in (gray(inputs[..., :1]), whole(inputs))
-    )
+    outputs, expected = networks.predict(gray, inputs[..., :1]), networks.predict(whole, inputs)
     np.testing.assert_allclose(outputs, expected, atol=1e-5)
 
 

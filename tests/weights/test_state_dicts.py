@@ -1,5 +1,6 @@
 """Checkpoints of timm, torchvision and lambda.pytorch, on small networks."""
 
+import functools
 from dataclasses import replace
 
 import keras
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 from support import networks
+from support.arrays import to_numpy
 
 from lambda_keras.applications import LambdaResNet14, ResNet50
 from lambda_keras.models.resnet import build_resnet
@@ -20,6 +22,7 @@ from lambda_keras.weights.state_dicts import (
     find_scheme,
 )
 from tools.timm_parity import filled
+from zoo.precision import precision
 
 TIMM_NAMES, *_, TORCHVISION_NAMES = SCHEMES
 BLOCKS = {"blocks": (1, 1, 2, 1), "filters": 8}
@@ -53,145 +56,119 @@ def assert_refused(model, state, match):
     networks.assert_same(model.variables, before)
 
 
-def value(model, layer, *names) -> np.ndarray:
-    found = model.get_layer(layer)
-    for name in names:
-        found = getattr(found, name)
-    return keras.ops.convert_to_numpy(found)
+def loaded(spec, names=TIMM_NAMES):
+    """A small network with the weights of a checkpoint, and the checkpoint."""
+    model = small(spec)
+    state = checkpoint(model, names)
+    assign_state_dict(model, state, "somewhere")
+    return model, state
 
 
-def assert_holds(model, state, values):
-    for (layer, *names), expected in values.items():
-        np.testing.assert_array_equal(value(model, layer, *names), expected)
+def value(model, path) -> np.ndarray:
+    """A weight by the name of its layer, and the attributes that lead to it."""
+    layer, *names = path.split("/")
+    return to_numpy(functools.reduce(getattr, names, model.get_layer(layer)))
+
+
+def assert_holds(model, values):
+    for path, expected in values.items():
+        np.testing.assert_array_equal(value(model, path), expected, err_msg=path)
 
 
 def test_layouts_of_timm():
-    model = small()
-    state = checkpoint(model)
-    assign_state_dict(model, state, "somewhere")
-    attention = "stages.2.1.self_attn"
+    model, state = loaded(SMALL_TIMM)
+    attention, block = "stages.2.1.self_attn", "c4_block2_2_lambda"
     projections = state[f"{attention}.qkv.weight"][:, :, 0, 0].T
-    assert_holds(
-        model,
-        state,
-        {
-            ("stem2_conv", "kernel"): state["stem.conv2.conv.weight"].transpose(2, 3, 1, 0),
-            ("c4_block2_2_lambda", "query_kernel"): projections[:, :64],
-            ("c4_block2_2_lambda", "key_kernel"): projections[:, 64:80],
-            ("c4_block2_2_lambda", "value_kernel"): projections[:, 80:],
-            ("c4_block2_2_lambda", "query_batch_norm", "gamma"): state[
-                f"{attention}.norm_q.weight"
-            ],
-            ("c4_block2_2_lambda", "value_batch_norm", "moving_variance"): state[
-                f"{attention}.norm_v.running_var"
-            ],
-            ("c4_block2_2_lambda", "position_bias"): state[f"{attention}.conv_lambda.bias"],
-            ("c4_block2_2_bn", "moving_mean"): state["stages.2.1.post_attn.running_mean"],
-            ("c4_block1_2_bn", "beta"): state["stages.2.0.conv2_kxk.bn.bias"],
-            ("c5_block1_shortcut_bn", "gamma"): state["stages.3.0.shortcut.bn.weight"],
-            ("predictions", "kernel"): state["head.fc.weight"].T,
-            ("predictions", "bias"): state["head.fc.bias"],
-        },
-    )
-    embeddings = value(model, "c4_block2_2_lambda", "position_embeddings")
+    values = {
+        "stem2_conv/kernel": state["stem.conv2.conv.weight"].transpose(2, 3, 1, 0),
+        f"{block}/query_kernel": projections[:, :64],
+        f"{block}/key_kernel": projections[:, 64:80],
+        f"{block}/value_kernel": projections[:, 80:],
+        f"{block}/query_batch_norm/gamma": state[f"{attention}.norm_q.weight"],
+        f"{block}/value_batch_norm/moving_variance": state[f"{attention}.norm_v.running_var"],
+        f"{block}/position_bias": state[f"{attention}.conv_lambda.bias"],
+        "c4_block2_2_bn/moving_mean": state["stages.2.1.post_attn.running_mean"],
+        "c4_block1_2_bn/beta": state["stages.2.0.conv2_kxk.bn.bias"],
+        "c5_block1_shortcut_bn/gamma": state["stages.3.0.shortcut.bn.weight"],
+        "predictions/kernel": state["head.fc.weight"].T,
+        "predictions/bias": state["head.fc.bias"],
+    }
+    assert_holds(model, values)
     weight = state[f"{attention}.conv_lambda.weight"]
-    assert embeddings.shape == (9, 9, 1, 16)
     assert weight.shape == (16, 1, 9, 9, 1)
-    assert embeddings[2, 7, 0, 5] == weight[5, 0, 2, 7, 0]
+    embeddings = weight[..., 0].transpose(2, 3, 1, 0)
+    assert_holds(model, {f"{block}/position_embeddings": embeddings})
 
 
 def test_global_embeddings_of_timm():
     spec = replace(SMALL_TIMM, arguments={"lambda": {"scope": None}})
-    model = small(spec)
-    state = checkpoint(model)
-    assert state["stages.2.1.self_attn.pos_emb"].shape == (3, 3, 16)
-    assign_state_dict(model, state, "somewhere")
-    embeddings = value(model, "c4_block2_2_lambda", "position_embeddings")
-    np.testing.assert_array_equal(embeddings[:, :, 0], state["stages.2.1.self_attn.pos_emb"])
+    model, state = loaded(spec)
+    embeddings = state["stages.2.1.self_attn.pos_emb"]
+    assert embeddings.shape == (3, 3, 16)
+    assert_holds(model, {"c4_block2_2_lambda/position_embeddings": embeddings[:, :, None]})
     assert_refused(small(spec, size=64), state, r"pos_emb: expected \(7, 7, 16\), received \(3, 3,")
 
 
 def test_layouts_of_lambda_pytorch():
-    model = small(SMALL_LAMBDA_PYTORCH)
-    state = checkpoint(model, TORCHVISION_NAMES)
-    assign_state_dict(model, state, "somewhere")
-    assert_holds(
-        model,
-        state,
-        {
-            ("stem_conv", "kernel"): state["conv1.weight"].transpose(2, 3, 1, 0),
-            ("stem_bn", "gamma"): state["bn1.weight"],
-            ("c4_block2_1_conv", "kernel"): state["layer3.1.conv1.weight"].transpose(2, 3, 1, 0),
-            ("c4_block2_2_bn", "beta"): state["layer3.1.bn2.bias"],
-            ("c4_block2_2_lambda", "position_bias"): state["layer3.1.conv2.lambda_conv.bias"],
-            ("c3_block1_shortcut_bn", "moving_mean"): state["layer2.0.downsample.1.running_mean"],
-            ("predictions", "kernel"): state["fc.weight"].T,
-        },
-    )
-    embeddings = value(model, "c4_block2_2_lambda", "position_embeddings")
+    model, state = loaded(SMALL_LAMBDA_PYTORCH, TORCHVISION_NAMES)
     weight = state["layer3.1.conv2.lambda_conv.weight"]
     assert weight.shape == (16, 1, 1, 5, 5)
-    assert embeddings[4, 1, 0, 5] == weight[5, 0, 0, 4, 1]
+    values = {
+        "stem_conv/kernel": state["conv1.weight"].transpose(2, 3, 1, 0),
+        "stem_bn/gamma": state["bn1.weight"],
+        "c4_block2_1_conv/kernel": state["layer3.1.conv1.weight"].transpose(2, 3, 1, 0),
+        "c4_block2_2_bn/beta": state["layer3.1.bn2.bias"],
+        "c4_block2_2_lambda/position_bias": state["layer3.1.conv2.lambda_conv.bias"],
+        "c4_block2_2_lambda/position_embeddings": weight[:, 0].transpose(2, 3, 1, 0),
+        "c3_block1_shortcut_bn/moving_mean": state["layer2.0.downsample.1.running_mean"],
+        "predictions/kernel": state["fc.weight"].T,
+    }
+    assert_holds(model, values)
 
 
 def test_global_attention_of_timm():
-    model = small(SMALL_BOTNET)
-    state = checkpoint(model)
-    assign_state_dict(model, state, "somewhere")
-    attention = "stages.2.1.self_attn"
+    model, state = loaded(SMALL_BOTNET)
+    attention, block = "stages.2.1.self_attn", "c4_block2_2_attention"
     projections = state[f"{attention}.qkv.weight"][:, :, 0, 0].T
+    rows, columns = (state[f"{attention}.pos_embed.{one}_rel"] for one in ("height", "width"))
     assert projections.shape == (32, 3 * 32)
-    assert state[f"{attention}.pos_embed.width_rel"].shape == (2 * 2 - 1, 32 // 4)
-    assert_holds(
-        model,
-        state,
-        {
-            ("c4_block2_2_attention", "query_kernel"): projections[:, :32],
-            ("c4_block2_2_attention", "key_kernel"): projections[:, 32:64],
-            ("c4_block2_2_attention", "value_kernel"): projections[:, 64:],
-            ("c4_block2_2_attention", "row_embeddings"): state[f"{attention}.pos_embed.height_rel"],
-            ("c4_block2_2_attention", "column_embeddings"): state[
-                f"{attention}.pos_embed.width_rel"
-            ],
-            ("c4_block2_2_bn", "moving_mean"): state["stages.2.1.post_attn.running_mean"],
-        },
-    )
-    assert_refused(
-        small(SMALL_BOTNET, size=64), state, r"height_rel: expected \(7, 8\), received \(3, 8\)"
-    )
+    assert columns.shape == (2 * 2 - 1, 32 // 4)
+    values = {
+        f"{block}/query_kernel": projections[:, :32],
+        f"{block}/key_kernel": projections[:, 32:64],
+        f"{block}/value_kernel": projections[:, 64:],
+        f"{block}/row_embeddings": rows,
+        f"{block}/column_embeddings": columns,
+        "c4_block2_2_bn/moving_mean": state["stages.2.1.post_attn.running_mean"],
+    }
+    assert_holds(model, values)
+    message = r"height_rel: expected \(7, 8\), received \(3, 8\)"
+    assert_refused(small(SMALL_BOTNET, size=64), state, message)
 
 
 def test_halo_attention_of_timm():
     """The keys and the values of a head stand beside each other."""
-    model = small(SMALL_HALONET)
-    state = checkpoint(model)
-    assign_state_dict(model, state, "somewhere")
-    attention = "stages.3.0.self_attn"
+    model, state = loaded(SMALL_HALONET)
+    attention, block = "stages.3.0.self_attn", "c5_block1_2_attention"
     both = state[f"{attention}.kv.weight"][:, :, 0, 0]
     assert both.shape == (8 * (8 + 8), 64)
+    keys, values = (both.reshape(8, 2, 8, 64)[:, one].reshape(64, 64).T for one in (0, 1))
     queries = state[f"{attention}.q.weight"][:, :, 0, 0].T
-    assert_holds(model, state, {("c5_block1_2_attention", "query_kernel"): queries})
-    keys = value(model, "c5_block1_2_attention", "key_kernel")
-    values = value(model, "c5_block1_2_attention", "value_kernel")
-    for head in range(8):
-        of_head = slice(8 * head, 8 * head + 8)
-        np.testing.assert_array_equal(keys[:, of_head], both[16 * head : 16 * head + 8].T)
-        np.testing.assert_array_equal(values[:, of_head], both[16 * head + 8 : 16 * head + 16].T)
+    kernels = {"query_kernel": queries, "key_kernel": keys, "value_kernel": values}
+    assert_holds(model, {f"{block}/{name}": kernels[name] for name in kernels})
     assert state[f"{attention}.pos_embed.height_rel"].shape == (2 * (8 + 2 * 2) - 1, 8)
 
 
 def test_layouts_of_resnet_rs():
     """Of Keras 2 as here, but excitations are 1x1 convolutions, as they are in timm."""
-    model = small(replace(resnet_rs(50), **BLOCKS))
     for names, key, axes in (
         (SCHEMES[2], "BlockGroup4__block_1__se_se_reduce/kernel", (0, 1)),
         (SCHEMES[1], "layer3.1.se.fc1.weight", (1, 0)),
     ):
-        state = checkpoint(model, names)
+        model, state = loaded(replace(resnet_rs(50), **BLOCKS), names)
         assert find_scheme(state) is names
-        assign_state_dict(model, state, "somewhere")
-        (kernel,) = networks.values([model.get_layer("c4_block2_se").squeeze.kernel])
-        np.testing.assert_array_equal(kernel, state[key].squeeze().transpose(axes))
+        kernel = state[key].squeeze().transpose(axes)
+        assert_holds(model, {"c4_block2_se/squeeze/kernel": kernel})
     stem = checkpoint(model, SCHEMES[2])["stem_1_stem_conv_4/kernel"]
     assert stem.shape == model.get_layer("stem4_conv").kernel.shape
 
@@ -252,6 +229,9 @@ def test_checkpoint_of_another_library():
     assert_refused(small(), state, "of torchvision or lambda.pytorch.*'small'.*stem1_conv/kernel")
 
 
+PROJECTED = {"halo": {"output_projection": True}}
+
+
 def without(**changes):
     return lambda: small(replace(SMALL_TIMM, **changes))
 
@@ -270,10 +250,7 @@ def of_lambda(**changes):
         (of_lambda(intra_depth=2), "c4_block2_2_lambda"),
         (of_lambda(use_content=False), "c4_block2_2_lambda"),
         (without(mixer="linear"), "c4_block2_2_attention"),
-        (
-            without(mixer="halo", arguments={"halo": {"output_projection": True}}),
-            "c4_block2_2_attention/output_kernel",
-        ),
+        (without(mixer="halo", arguments=PROJECTED), "c4_block2_2_attention/output_kernel"),
     ],
 )
 def test_layers_without_counterpart(model, layer):
@@ -288,15 +265,10 @@ def test_other_precisions_become_float32(tmp_path, dtype):
     save_file(state, path)
     load_weights(model, path, "small")
     expected = state["stem.conv2.conv.weight"].astype("float32").transpose(2, 3, 1, 0)
-    np.testing.assert_array_equal(value(model, "stem2_conv", "kernel"), expected)
+    assert_holds(model, {"stem2_conv/kernel": expected})
 
 
 def test_mixed_precision_keeps_float32_variables():
-    keras.config.set_dtype_policy("mixed_float16")
-    try:
-        model = small()
-    finally:
-        keras.config.set_dtype_policy("float32")
-    state = checkpoint(model)
-    assign_state_dict(model, state, "somewhere")
-    np.testing.assert_array_equal(value(model, "stem1_bn", "beta"), state["stem.conv1.bn.bias"])
+    with precision("mixed_float16"):
+        model, state = loaded(SMALL_TIMM)
+    assert_holds(model, {"stem1_bn/beta": state["stem.conv1.bn.bias"]})

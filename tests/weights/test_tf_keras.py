@@ -5,13 +5,9 @@ import keras
 import numpy as np
 import pytest
 from support import networks
+from support.arrays import to_numpy
 
-from lambda_keras.applications import (
-    MobileNetV2,
-    ResNetRS50,
-    ResNetRS101,
-    preprocess_input,
-)
+from lambda_keras.applications import MobileNetV2, ResNetRS50, ResNetRS101, preprocess_input
 from lambda_keras.models.resnet import build_resnet
 from lambda_keras.models.specs import resnet_rs
 from lambda_keras.weights import load_weights
@@ -28,20 +24,13 @@ def of_tf_keras(depth, blocks, classes, size):
     """A network with weights and statistics that no initialisation gives; its stages too."""
     from tf_keras.src.applications.resnet_rs import ResNetRS
 
-    filters = (64, 128, 256, 512)
     repeats = [
-        {"input_filters": width, "num_repeats": number}
-        for width, number in zip(filters, blocks, strict=True)
+        {"input_filters": 64 * 2**stage, "num_repeats": number}
+        for stage, number in enumerate(blocks)
     ]
-    model = ResNetRS(
-        depth,
-        input_shape=(*size, 3),
-        block_args=repeats,
-        weights=None,
-        classes=classes,
-        classifier_activation=None,
-        include_preprocessing=False,
-    )
+    plain = {"weights": None, "classifier_activation": None, "include_preprocessing": False}
+    shape = (*size, 3)
+    model = ResNetRS(depth, input_shape=shape, block_args=repeats, classes=classes, **plain)
     randomize(model)
     return model
 
@@ -71,13 +60,11 @@ def compare_layers(theirs, their_images, names, ours, images) -> dict[str, float
 
     expected = tf_keras.Model(theirs.input, outputs)(their_images, training=False)
     layers = [*networks.STAGES, "predictions"]
-    received = keras.Model(ours.input, [ours.get_layer(name).output for name in layers])(
-        images, training=False
-    )
+    features = keras.Model(ours.input, [ours.get_layer(name).output for name in layers])
+    pairs = zip(layers, expected, features(images, training=False), strict=True)
     return {
-        name: float(np.abs(one.numpy() - keras.ops.convert_to_numpy(two)).max())
-        / float(np.abs(one.numpy()).max())
-        for name, one, two in zip(layers, expected, received, strict=True)
+        name: float(np.abs(one - to_numpy(two)).max() / np.abs(one).max())
+        for name, one, two in pairs
     }
 
 
