@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from support import backends
+from support import arrays, backends
+from support.arrays import assert_near, to_numpy
 
 from lambda_keras import layers
 from lambda_keras.layers import BatchNormalization
@@ -24,7 +25,7 @@ VARIANTS = [
 
 
 def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(2, 3, size=shape).astype("float32")
+    return 2 + 3 * arrays.normal(*shape, seed=seed)
 
 
 def results(layer_type, x, cotangent, training=True, **arguments):
@@ -45,8 +46,7 @@ def assert_same(x, training=True, tolerance=2e-5, **arguments):
     if keras.backend.backend() != "jax":  # where gradients are of a function without state
         expected, received = expected + theirs.get_weights(), received + ours.get_weights()
     for one, other in zip(expected, received, strict=True):
-        scale = max(np.abs(one).max(), 1e-3)
-        np.testing.assert_allclose(other, one, atol=tolerance * scale)
+        np.testing.assert_allclose(other, one, atol=tolerance * max(np.abs(one).max(), 1e-3))
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -88,7 +88,7 @@ def test_mean_a_thousand_times_the_deviation(first):
     x = 3000 + normal(8, 16, 16, 3)
     x[0] += first
     layer = BatchNormalization(momentum=0.0, epsilon=1e-6)
-    outputs = ops.convert_to_numpy(layer(x, training=True))
+    outputs = to_numpy(layer(x, training=True))
     mean, variance = layer.get_weights()[2:]
     wide = x.astype("float64")
     np.testing.assert_allclose(mean, wide.mean((0, 1, 2)), rtol=1e-6)
@@ -110,30 +110,22 @@ def test_sums_of_millions():
 
 @pytest.mark.parametrize("training", [True, False])
 def test_mask(training):
-    x, mask = normal(2, 5, 6), np.array([[1, 1, 0, 0, 0], [1, 1, 1, 1, 0]], bool)
+    x, mask = normal(2, 5, 6), ops.convert_to_tensor([[1, 1, 0, 0, 0], [1, 1, 1, 1, 0]], "bool")
     layers = keras.layers.BatchNormalization(), BatchNormalization()
-    expected, received = (
-        ops.convert_to_numpy(layer(x, training=training, mask=ops.convert_to_tensor(mask)))
-        for layer in layers
-    )
+    expected, received = (to_numpy(layer(x, training=training, mask=mask)) for layer in layers)
     np.testing.assert_allclose(received, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    [
-        "bfloat16",
-        "mixed_bfloat16",
-        "mixed_float16",
-        pytest.param("float64", marks=pytest.mark.one_backend),
-    ],
-)
+FLOAT64 = pytest.param("float64", marks=pytest.mark.one_backend)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "mixed_bfloat16", "mixed_float16", FLOAT64])
 def test_precisions(dtype):
     x = normal(4, 5, 5, 6)
     layers = keras.layers.BatchNormalization(dtype=dtype), BatchNormalization(dtype=dtype)
     outputs = [layer(x, training=True) for layer in layers]
     assert outputs[0].dtype == outputs[1].dtype
-    expected, received = (ops.convert_to_numpy(ops.cast(one, "float32")) for one in outputs)
+    expected, received = map(to_numpy, outputs)
     np.testing.assert_allclose(received, expected, atol=1e-5 if dtype == "float64" else 0.02)
     for one, other in zip(*(layer.get_weights() for layer in layers), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-4)
@@ -143,24 +135,34 @@ def test_precisions(dtype):
 def test_gradients_in_bfloat16_are_near_float32(channels):
     """With and without casts around the kernel, whose statistics are in float32."""
     x, cotangent = (normal(8, 7, 5, channels, seed=seed).round(1) for seed in (0, 1))
-    x = ops.convert_to_numpy(ops.cast(ops.cast(x, "bfloat16"), "float32"))
+    x = to_numpy(ops.cast(x, "bfloat16"))
     (expected, exact), (received, mixed) = (
         results(BatchNormalization, x, cotangent, dtype=dtype)
         for dtype in ("float32", "mixed_bfloat16")
     )
     for one, other in zip(expected, received, strict=True):
-        np.testing.assert_allclose(other, one, atol=0.01 * np.abs(one).max())
+        assert_near(other, one, 0.01)
     for one, other in zip(exact.get_weights(), mixed.get_weights(), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-4)
 
 
 @pytest.mark.parametrize("axis", [1, -1])
 def test_batch_without_examples_leaves_the_statistics(axis):
-    layer = BatchNormalization(axis=axis)
-    outputs = layer(np.zeros((0, 6, 5, 6), "float32"), training=True)
-    assert tuple(outputs.shape) == (0, 6, 5, 6)
+    """Called at once, and on TensorFlow as a graph of any batch."""
+    layer = BatchNormalization(momentum=0.5, axis=axis)
+    layer.build((None, 4, 5, 4))
+    for variable in (layer.moving_mean, layer.moving_variance):
+        variable.assign([3.0] * 4)
+    calls = [lambda x: layer(x, training=True)]
     if keras.backend.backend() == "tensorflow":
-        np.testing.assert_array_equal(np.stack(layer.get_weights()[2:]), [[0] * 6, [1] * 6])
+        import tensorflow as tf
+
+        spec = tf.TensorSpec((None, 4, 5, 4))
+        calls.append(tf.function(calls[0], autograph=False).get_concrete_function(spec))
+    for call in calls:
+        assert tuple(call(ops.zeros((0, 4, 5, 4))).shape) == (0, 4, 5, 4)
+        if keras.backend.backend() == "tensorflow":
+            np.testing.assert_array_equal(np.stack(layer.get_weights()[2:]), np.full((2, 4), 3))
 
 
 @pytest.mark.one_backend
@@ -178,7 +180,7 @@ def test_compiled_for_maps_of_any_size(axis, jit_compile):
     assert call.get_concrete_function(tf.TensorSpec(shape)).output_shapes.as_list() == shape
     for batch, *size in ((3, 5, 4), (2, 7, 2)):
         x = np.moveaxis(normal(batch, *size, 6), -1, axis)
-        expected = ops.convert_to_numpy(theirs(x, training=True))
+        expected = to_numpy(theirs(x, training=True))
         np.testing.assert_allclose(call(tf.constant(x)).numpy(), expected, atol=1e-5)
     np.testing.assert_allclose(layer.moving_variance, theirs.moving_variance, rtol=1e-5)
 
@@ -201,22 +203,6 @@ def test_single_images_are_not_joined_with_convolutions(batch, training, joined)
     assert graph.outputs[0].shape.as_list() == [batch, 5, 4, 6]
 
 
-@pytest.mark.one_backend
-@pytest.mark.parametrize("axis", [-1, 1])
-def test_an_empty_batch_changes_no_statistics(axis):
-    import tensorflow as tf
-
-    layer = BatchNormalization(momentum=0.5, axis=axis)
-    layer.build((None, 4, 4, 4))
-    for variable in (layer.moving_mean, layer.moving_variance):
-        variable.assign([3.0] * 4)
-    call = tf.function(lambda x: layer(x, training=True), autograph=False)
-    call = call.get_concrete_function(tf.TensorSpec((None, 4, 4, 4)))
-    assert call(tf.zeros((0, 4, 4, 4))).shape == (0, 4, 4, 4)
-    for variable in (layer.moving_mean, layer.moving_variance):
-        np.testing.assert_array_equal(variable, [3.0] * 4)
-
-
 def test_config():
     layer = BatchNormalization(momentum=0.5, epsilon=0.1, axis=1)
     copy = BatchNormalization.from_config(layer.get_config())
@@ -224,22 +210,17 @@ def test_config():
     assert copy.get_config() == layer.get_config()
 
 
+PLAIN = [("LambdaLayer", {"filters": 8, "scope": 3}), ("DoubleAttention", {})]
+OF_AXES = ("content", "query_position", "key_position")  # before a softmax
+
+
 @pytest.mark.parametrize(
-    ("name", "arguments", "before_softmax"),
-    [
-        ("LambdaLayer", {"filters": 8, "scope": 3}, []),
-        (
-            "AxialAttention",
-            {"filters": 8, "num_heads": 2},
-            ["content", "query_position", "key_position"],
-        ),
-        ("DoubleAttention", {}, []),
-    ],
+    ("name", "arguments", "in_float32"),
+    [*((*row, ()) for row in PLAIN), ("AxialAttention", {"filters": 8, "num_heads": 2}, OF_AXES)],
 )
-def test_normalizations_within_layers_have_their_arguments(name, arguments, before_softmax):
-    layer = getattr(layers, name)(
-        **arguments, momentum=0.5, epsilon=0.25, dtype="mixed_bfloat16", trainable=False
-    )
+def test_normalizations_within_layers_have_their_arguments(name, arguments, in_float32):
+    own = {"momentum": 0.5, "epsilon": 0.25, "dtype": "mixed_bfloat16", "trainable": False}
+    layer = getattr(layers, name)(**arguments, **own)
     layer.build((None, 4, 4, 4))
     inner = [one for one in layer._flatten_layers() if isinstance(one, BatchNormalization)]
     assert inner
@@ -247,5 +228,5 @@ def test_normalizations_within_layers_have_their_arguments(name, arguments, befo
         assert (one.momentum, one.epsilon) == (0.5, 0.25)
         assert one.dtype_policy.variable_dtype == "float32"
         assert not one.trainable
-    in_float32 = {one.name for one in inner if one.compute_dtype == "float32"}
-    assert in_float32 == {f"{one}_batch_norm" for one in before_softmax}
+    found = {one.name for one in inner if one.compute_dtype == "float32"}
+    assert found == {f"{one}_batch_norm" for one in in_float32}

@@ -1,22 +1,20 @@
 """Causal layers: what comes later has no effect, exactly, and the past is summed exactly."""
 
-import keras
 import numpy as np
 import pytest
 from support import backends, reference
+from support.arrays import to_numpy
 
 from lambda_keras.layers import LambdaLayer, content_lambdas, position_lambdas
 
 LENGTH, SEEN = 40, 21  # several blocks of a causal softmax, the present amid one of them
+WITHOUT = {"query_normalization": None, "value_normalization": None}
 RELATION = {"position_embedding": "relation", "num_relations": 3}
 RELATIONS = np.arange(LENGTH**2).reshape(LENGTH, LENGTH) % 4 - 1
 IMPLEMENTATIONS = {
     **{name: ({"implementation": name}, {}) for name in position_lambdas.capable(causal=True)},
     "absolute": ({"position_embedding": "absolute"}, {}),
-    "without_batch_norm": (
-        {"query_normalization": None, "value_normalization": None},
-        {"training": True},
-    ),
+    "without_batch_norm": (WITHOUT, {"training": True}),
     "masked": ({}, {"attention_mask": np.tri(LENGTH, k=3, dtype=bool)}),
     "masks_of_examples": ({}, {"attention_mask": np.tri(LENGTH, k=3, dtype=bool)[None]}),
     "relations": (RELATION, {"relations": RELATIONS}),
@@ -37,15 +35,8 @@ def test_future_has_no_effect(implementation, normalization, scale):
     """Derivatives of outputs[:t] by inputs[t:] are 0, and other inputs[t:] give the same values."""
     arguments, call = IMPLEMENTATIONS[implementation]
     call = {"training": False, **call}
-    layer = LambdaLayer(
-        8,
-        num_heads=2,
-        key_dim=3,
-        scope=5,
-        causal=True,
-        key_normalization=normalization,
-        **arguments,
-    )
+    arguments = {"num_heads": 2, "key_dim": 3, "scope": 5, **arguments}
+    layer = LambdaLayer(8, causal=True, key_normalization=normalization, **arguments)
     rng = np.random.default_rng(0)
     x = (scale * rng.normal(size=(1, LENGTH, 4))).astype("float32")
     layer.build(x.shape)
@@ -55,11 +46,11 @@ def test_future_has_no_effect(implementation, normalization, scale):
     assert np.isfinite(gradient).all()
     assert np.abs(gradient[:, :SEEN]).max() > 0
     assert np.abs(gradient[:, SEEN:]).max() == 0
-    expected = keras.ops.convert_to_numpy(layer(x, **call))
+    expected = to_numpy(layer(x, **call))
     for future in (9.0, 1e3 * scale * rng.normal(size=(1, LENGTH - SEEN, 4))):
         changed = x.copy()
         changed[:, SEEN:] = future
-        outputs = keras.ops.convert_to_numpy(layer(changed, **call))
+        outputs = to_numpy(layer(changed, **call))
         np.testing.assert_array_equal(outputs[:, :SEEN], expected[:, :SEEN])
 
 
@@ -71,24 +62,15 @@ def test_far_keys_equal_the_reference(length, masked):
     Whole numbers make the projections exact, so that only the softmax rounds.
     """
     rng = np.random.default_rng(length)
-    arguments = {
-        "num_heads": 2,
-        "key_dim": 3,
-        "intra_depth": 2,
-        "position_embedding": None,
-        "causal": True,
-        "query_normalization": None,
-        "value_normalization": None,
-    }
+    arguments = {"num_heads": 2, "key_dim": 3, "intra_depth": 2, "position_embedding": None}
+    arguments |= {"causal": True, **WITHOUT}
     layer = LambdaLayer(4, **arguments)
     x = rng.integers(-9, 10, (2, length, 5)).astype("float32")
     layer.build(x.shape)
-    weights = {
-        variable.path.split("/")[-1]: rng.integers(-9, 10, variable.shape).astype("float64")
-        for variable in layer.variables
-    }
+    weights = {}
     for variable in layer.variables:
-        variable.assign(weights[variable.path.split("/")[-1]])
+        weights[variable.name] = rng.integers(-9, 10, variable.shape).astype("float64")
+        variable.assign(weights[variable.name])
     call = {}
     if masked:
         call["attention_mask"] = rng.random((length, length)) < 0.5
@@ -107,17 +89,10 @@ def test_far_keys_equal_the_reference(length, masked):
     assert np.abs(output - expected).max() <= 1e-5 * max(np.abs(expected).max(), 1)
     if length > 50:  # Derivatives of the reference would take seconds.
         return
-    gradients = by_inputs + [
-        by_weights[[v.path.split("/")[-1] for v in layer.trainable_variables].index(name)]
-        for name in names
-    ]
-    reference.assert_gradients(
-        gradients,
-        lambda *arrays: (expected_output(*arrays) * cotangent).sum(),
-        arrays,
-        rng,
-        np.abs(expected).max(),
-    )
+    by_name = {one.name: g for one, g in zip(layer.trainable_variables, by_weights, strict=True)}
+    gradients = by_inputs + [by_name[name] for name in names]
+    scalar = lambda *arrays: (expected_output(*arrays) * cotangent).sum()  # noqa: E731
+    reference.assert_gradients(gradients, scalar, arrays, rng, np.abs(expected).max())
 
 
 @pytest.mark.slow
@@ -127,6 +102,6 @@ def test_causal_sequence_of_unknown_length():
     layer.build((None, None, 4))
     for length in (1, 3 * content_lambdas.BLOCK + 1):
         x = np.random.default_rng(0).normal(size=(2, length, 4)).astype("float32")
-        expected = keras.ops.convert_to_numpy(layer(x))
+        expected = to_numpy(layer(x))
         received = backends.of_unknown_sizes(layer, x)
         np.testing.assert_allclose(received, expected, rtol=1e-5, atol=1e-6)

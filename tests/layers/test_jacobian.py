@@ -11,17 +11,14 @@ from lambda_keras import layers
 from lambda_keras.layers import position_lambdas
 from lambda_keras.models.mixers import MIXERS
 
+SMALL = {"filters": 8, "num_heads": 2, "key_dim": 3, "scope": 3}
 CASES = {
     **{
-        f"lambda_{name}": layers.LambdaLayer(
-            8, num_heads=2, key_dim=3, scope=3, implementation=name
-        )
+        f"lambda_{name}": layers.LambdaLayer(**SMALL, implementation=name)
         for name in position_lambdas.IMPLEMENTATIONS
     },
-    "content": layers.LambdaLayer(8, num_heads=2, key_dim=3, position_embedding=None),
-    "causal": layers.LambdaLayer(
-        8, num_heads=2, key_dim=3, scope=3, causal=True, multi_query=False, use_bias=True
-    ),
+    "content": layers.LambdaLayer(**SMALL, position_embedding=None),
+    "causal": layers.LambdaLayer(**SMALL, causal=True, multi_query=False, use_bias=True),
     "double": layers.DoubleAttention(gamma_initializer="ones"),
     **{
         name: mixer.layer(8, **{**mixer.arguments, "num_heads": 2})
@@ -64,10 +61,10 @@ def jacobian_and_gradients(layer, x, taken):
 QUICK = ("lambda_query_first", "lambda_conv", "content", "causal", "halo", "linear")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES],
-)
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in CASES if name not in QUICK]
+
+
+@pytest.mark.parametrize("name", [*QUICK, *SLOW])
 def test_equals_single_gradients(name):
     x = np.random.default_rng(0).normal(size=(1, 3, 2, 8)).astype("float32")
     layer = CASES[name]

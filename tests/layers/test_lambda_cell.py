@@ -10,6 +10,7 @@ from support.arrays import assert_near, to_numpy
 
 from lambda_keras.applications import count_flops
 from lambda_keras.layers import LambdaCell, LambdaLayer
+from zoo.precision import precision
 
 # grid, layer arguments; 8 filters, 2 heads and k = 3.
 CASES = {
@@ -38,10 +39,9 @@ def built(grid, **arguments):
     layer = small(**arguments)
     layer.build(x.shape)
     for variable in layer.variables:
-        positive = "variance" in variable.path or "gamma" in variable.path
-        draw = (
-            rng.uniform(0.5, 1.5, variable.shape) if positive else rng.normal(size=variable.shape)
-        )
+        draw = rng.normal(size=variable.shape)
+        if "variance" in variable.path or "gamma" in variable.path:
+            draw = rng.uniform(0.5, 1.5, variable.shape)
         variable.assign(draw.astype("float32"))
     return layer, x
 
@@ -50,13 +50,12 @@ def in_steps(cell, x, recurrent=False, **arguments):
     """Outputs of the cell, called step by step, or by a recurrent layer."""
     x = x.reshape(len(x), -1, x.shape[-1])
     if recurrent:
-        outputs = keras.layers.RNN(cell, return_sequences=True, **arguments)(x)
-        return to_numpy(outputs)
+        return to_numpy(keras.layers.RNN(cell, return_sequences=True, **arguments)(x))
     cell.build((None, x.shape[-1]))
     states, outputs = cell.get_initial_state(len(x)), []
     for position in range(x.shape[1]):
         output, states = cell(x[:, position], states)
-        outputs.append(ops.convert_to_numpy(output))
+        outputs.append(to_numpy(output))
     return np.stack(outputs, axis=1)
 
 
@@ -65,11 +64,8 @@ def whole(layer, x):
 
 
 def test_float32_under_a_policy_of_half_precision():
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    try:
+    with precision("mixed_bfloat16"):
         cell = LambdaCell(small(scope=3))
-    finally:
-        keras.config.set_dtype_policy("float32")
     cell.build((None, 5))
     states = cell.get_initial_state(2)
     outputs, states = cell(np.ones((2, 5), "float32"), states)
@@ -117,9 +113,10 @@ def test_far_keys(normalization):
     assert_near(received, whole(layer, x))
 
 
-@pytest.mark.parametrize(
-    "dtype", ["mixed_bfloat16", pytest.param("bfloat16", marks=pytest.mark.slow)]
-)
+BFLOAT16 = pytest.param("bfloat16", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", BFLOAT16])
 def test_half_precision_is_near_float32(dtype):
     """States are in float32, also in a recurrent layer of another dtype."""
     exact, x = built((6, 5), scope=5)
@@ -155,8 +152,7 @@ def test_goes_on_from_returned_states():
     rnn = keras.layers.RNN(LambdaCell(layer), return_sequences=True, return_state=True)
     first, *states = rnn(x[:, :13])
     second, *_ = rnn(x[:, 13:], initial_state=states)
-    received = ops.convert_to_numpy(ops.concatenate([first, second], axis=1))
-    assert_near(received, whole(layer, x))
+    assert_near(to_numpy(ops.concatenate([first, second], axis=1)), whole(layer, x))
 
 
 def test_builds_its_layer_and_shares_its_weights():

@@ -15,10 +15,8 @@ SELF, PARENT, CHILD, SIBLING, NONE = 0, 1, 2, 3, -1
 
 
 def layer(**arguments):
-    sizes = {"filters": 8, "num_heads": 2, "key_dim": 3}
-    return LambdaLayer(
-        **{**sizes, "position_embedding": "relation", "num_relations": 4, **arguments}
-    )
+    sizes = {"filters": 8, "num_heads": 2, "key_dim": 3, "num_relations": 4}
+    return LambdaLayer(**{**sizes, "position_embedding": "relation", **arguments})
 
 
 def tree(rng, size):
@@ -138,11 +136,9 @@ class PairOutputs(keras.layers.Layer):
 @pytest.mark.parametrize(
     ("of_examples", "implementation", "dtype"),
     [
-        (of_examples, name, ("mixed_float16", "mixed_bfloat16")[number % 2])
-        for of_examples in (False, True)
-        for number, name in enumerate(
-            position_lambdas.capable(any_pairs=True, own_pairs=of_examples)[1:]
-        )
+        (own, name, ("mixed_float16", "mixed_bfloat16")[number % 2])
+        for own in (False, True)
+        for number, name in enumerate(position_lambdas.capable(any_pairs=True, own_pairs=own)[1:])
     ],
 )
 def test_half_precision_is_near_float32(of_examples, implementation, dtype):

@@ -3,43 +3,33 @@
 import keras
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from keras import ops
-from support.arrays import normal
+from support.arrays import normal, to_numpy
 
 from lambda_keras.layers.tiles import equal_tiles, on_grid, tile, untile
 
+# Size of an axis, of its tiles, and what is seen on both sides of one.
+AXES = st.tuples(st.integers(1, 8), st.integers(1, 5), st.integers(0, 5))
 
-@pytest.mark.parametrize(
-    ("grid", "tiles", "reach"),
-    [
-        ((7,), (3,), (2,)),
-        ((7,), (2,), (5,)),  # surroundings of several tiles
-        ((6,), (3,), (0,)),
-        ((5, 8), (2, 3), (1, 4)),
-        ((5, 8), (5, 3), (0, 1)),
-        ((4, 3, 5), (2, 3, 2), (1, 0, 2)),
-    ],
-)
-def test_a_tile_and_what_is_around_it(grid, tiles, reach):
+
+@settings(deadline=None, derandomize=True, max_examples=25)
+@given(st.lists(AXES, min_size=1, max_size=3))
+@example([(7, 2, 5)])  # surroundings of several tiles
+@example([(5, 5, 0), (8, 3, 1)])
+def test_tiles_have_what_is_around_them_and_are_put_together_again(axes):
+    grid, tiles, reach = zip(*axes, strict=True)
     x = normal(2, *grid, 1, 3)
-    found = ops.convert_to_numpy(tile(ops.convert_to_tensor(x), tiles, reach))
-    counts = [-(-n // size) for n, size in zip(grid, tiles, strict=True)]
+    found = to_numpy(tile(ops.convert_to_tensor(x), tiles, reach))
     wide = np.pad(x, [(0, 0), *[(50, 50)] * len(grid), (0, 0), (0, 0)])
-    for number, (example, *place) in enumerate(np.ndindex(2, *counts)):
-        window = [
-            slice(50 + i * size - p, 50 + (i + 1) * size + p)
-            for i, size, p in zip(place, tiles, reach, strict=True)
-        ]
-        np.testing.assert_array_equal(found[number], wide[(example, *window)])
-
-
-@pytest.mark.parametrize(
-    ("grid", "tiles"), [((7,), (3,)), ((5, 8), (2, 3)), ((4, 3, 5), (2, 3, 2))]
-)
-def test_untile_is_the_inverse(grid, tiles):
-    x = normal(2, *grid, 2, 3)
-    tiled = tile(ops.convert_to_tensor(x), tiles, [0] * len(grid))
-    np.testing.assert_array_equal(ops.convert_to_numpy(untile(tiled, grid, tiles)), x)
+    counts = [-(-n // size) for n, size in zip(grid, tiles, strict=True)]
+    for number, (one, *place) in enumerate(np.ndindex(2, *counts)):
+        sides = [(50 + i * size, size, p) for i, size, p in zip(place, tiles, reach, strict=True)]
+        window = [slice(first - p, first + size + p) for first, size, p in sides]
+        np.testing.assert_array_equal(found[number], wide[(one, *window)])
+    alone = tile(ops.convert_to_tensor(x), tiles, [0] * len(grid))
+    np.testing.assert_array_equal(to_numpy(untile(alone, grid, tiles)), x)
 
 
 @pytest.mark.parametrize("reach", [(1, 1), (5, 0)])
@@ -57,11 +47,10 @@ def test_maps_in_tiles(known, reach):
 
         in_tiles = tf.function(in_tiles, [tf.TensorSpec((None, None, None, 3))])
     x = normal(2, 7, 5, 3)
-    outputs = in_tiles(ops.convert_to_tensor(x))
-    whole, found, visible = (ops.convert_to_numpy(output) for output in outputs)
+    whole, found, visible = map(to_numpy, in_tiles(ops.convert_to_tensor(x)))
     np.testing.assert_array_equal(whole, x)
     expected = tile(ops.convert_to_tensor(x[..., None]), tiles, reach)
-    np.testing.assert_array_equal(found, ops.convert_to_numpy(expected)[..., 0])
+    np.testing.assert_array_equal(found, to_numpy(expected)[..., 0])
     first, _ = np.split(found[..., 0], 2)
     np.testing.assert_array_equal(visible, first.reshape(len(first), 1, 1, -1) != 0)
 
