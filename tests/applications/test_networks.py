@@ -26,9 +26,7 @@ from zoo.registry import create_model
 ROOT = Path(__file__).resolve().parents[2]
 CONSTRUCTORS = [getattr(applications, name) for name in applications.__all__ if name[0].isupper()]
 ROWS = {row.constructor: row for row in reversed(specs.ROWS)}  # the first row of each
-every_constructor = pytest.mark.parametrize(
-    "constructor", CONSTRUCTORS, ids=lambda item: item.__name__
-)
+every_constructor = pytest.mark.parametrize("constructor", CONSTRUCTORS)
 
 
 # What constructors show
@@ -48,9 +46,8 @@ def test_signature_of_keras_applications(constructor, monkeypatch):
     *parameters, _ = inspect.signature(constructor).parameters.values()
     of_keras = inspect.signature(keras.applications.ResNet50).parameters
     assert [one.name for one in parameters] == [*of_keras]
-    differing = {
-        one.name: one.default for one in parameters if one.default != of_keras[one.name].default
-    }
+    defaults = {one.name: one.default for one in parameters}
+    differing = {name: one for name, one in defaults.items() if one != of_keras[name].default}
     at_256 = {"input_shape": (256, 256, 3)} if constructor.__name__.endswith("256") else {}
     named = {"name": row.name} if row.name != "resnet50" else {}
     # Packaged weights have other classes than ImageNet's.
@@ -182,12 +179,11 @@ def test_another_mixer_has_its_own_arguments():
         ("resnet50_double_attention", "ResNet50", {"double_attention": True}),
     ],
 )
-def test_forms_are_arguments_of_their_depth(row, constructor, arguments, monkeypatch):
+@networks.specs_alone()
+def test_forms_are_arguments_of_their_depth(row, constructor, arguments):
     """The changelog tells users of the constructors that were there before."""
-    called = []
-    monkeypatch.setattr(applications, constructor, lambda **given: called.append(given))
-    create_model(row)
-    assert called == [{"name": row, **arguments}]
+    constructor = getattr(applications, constructor)
+    assert create_model(row) == constructor(**arguments) != constructor()
     (name, value), *_ = arguments.items()
     wanted = f"{name}={value!r}".replace("'", '"')
     assert f"({wanted})" in (ROOT / "CHANGELOG.md").read_text("utf-8")
@@ -227,18 +223,16 @@ def test_blocks_of_another_depth():
             other = create_model(family.format(depth))
             for row in (family.format(50), family.format(420)):
                 assert create_model(row, blocks=blocks) == other, (row, depth)
-    spec = applications.LambdaResNet50(blocks=(3, 4, 12, 3))
-    assert spec.mixer_blocks == ((), (), (3, 6, 9), (1, 2, 3))
-    assert create_model("lambda_resnet50", blocks=[3, 4, 12, 3]).mixer_blocks == spec.mixer_blocks
-    assert applications.LambdaResNet50(blocks=(1, 1, 2, 1)).mixer_blocks == ((), (), (), (1,))
-    all_c4 = applications.LambdaResNet50(placement="CCLL", blocks=(1, 1, 2, 1))
-    assert all_c4.mixer_blocks == ((), (), (1, 2), (1,))
+    for network, blocks, expected in (
+        ("lambda_resnet50", [3, 4, 12, 3], ((), (), (3, 6, 9), (1, 2, 3))),
+        ("lambda_resnet50", (1, 1, 2, 1), ((), (), (), (1,))),
+        ("lambda_resnet50_c4", (1, 1, 2, 1), ((), (), (1, 2), (1,))),
+        ("lambda_resnet50ts", (2, 8, 9, 5), ((), (4, 8), (2, 4, 6, 8), (2, 4))),
+        ("resnet50_cccl", [1, 1, 1, 2], ((), (), (), (1, 2))),
+    ):
+        assert create_model(network, blocks=blocks).mixer_blocks == expected
     placed = applications.LambdaResNet50(blocks=(1, 1, 2, 1), placement="LCCL")
     assert placed.mixer_blocks == ((1,), (), (), (1,))
-    timm = applications.LambdaResNet50TS(blocks=(2, 8, 9, 5))
-    assert timm.mixer_blocks == ((), (4, 8), (2, 4, 6, 8), (2, 4))
-    ablation = create_model("resnet50_cccl", blocks=[1, 1, 1, 2])
-    assert ablation.mixer_blocks == ((), (), (), (1, 2))
 
 
 def test_a_network_of_another_depth_is_saved_and_its_weights_fit_no_other(tmp_path):
@@ -290,17 +284,11 @@ def test_types_of_calls(tmp_path, calls, errors):
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
     command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]
     found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    lines = [
-        one["range"]["start"]["line"] for one in json.loads(found.stdout)["generalDiagnostics"]
-    ]
-    assert lines == list(errors)
+    found = json.loads(found.stdout)["generalDiagnostics"]
+    assert [one["range"]["start"]["line"] for one in found] == list(errors)
 
 
 # What they build
-
-
-def of_kind(model: keras.Model, kind) -> list:
-    return [layer for layer in model._flatten_layers() if isinstance(layer, kind)]
 
 
 @pytest.mark.one_backend
@@ -322,22 +310,22 @@ def test_hyper_parameters_reach_all_lambda_layers_and_normalizations(network):
     given = {name: SHOWN[name] for name in arguments.LambdaArguments.__annotations__}
     del given["position_embedding"], given["intra_depth"]
     model = create_model(network, batch_norm_momentum=0.5, **given)
-    lambda_layers = of_kind(model, LambdaLayer)
+    lambda_layers = networks.inner_layers(model, LambdaLayer)
     assert len(lambda_layers) == 2
     for layer in lambda_layers:
         assert {name: getattr(layer, name) for name in given} == given
-    norms = of_kind(model, layers.BatchNormalization)
+    norms = networks.inner_layers(model, layers.BatchNormalization)
     assert {layer.momentum for layer in norms} == {0.5}
 
 
 @pytest.mark.one_backend
 def test_scopes_of_stages_and_a_shared_table():
     by_stage = create_model("lambda_resnet14", scope=[9, 7, 5, 3], placement="LLCL")
-    assert [layer.scope for layer in of_kind(by_stage, LambdaLayer)] == [9, 7, 3]
+    assert [layer.scope for layer in networks.inner_layers(by_stage, LambdaLayer)] == [9, 7, 3]
     mobile = LambdaMobileNetV2(scope=(9, 7, 5, None), input_shape=(32, 32, 3), alpha=0.35)
-    assert [layer.scope for layer in of_kind(mobile, LambdaLayer)] == [5, None]
+    assert [layer.scope for layer in networks.inner_layers(mobile, LambdaLayer)] == [5, None]
     shared = create_model("lambda_resnet14", position_embedding="shared", num_heads=2)
-    assert len(of_kind(shared, RelativePositionEmbedding)) == 1
+    assert len(networks.inner_layers(shared, RelativePositionEmbedding)) == 1
 
 
 def small(**options) -> keras.Model:
@@ -374,15 +362,17 @@ def test_classifier_activation_and_classes_as_numpy_integer():
     assert np.ptp(exact, axis=-1).max() < 10, "a saturated softmax would hide differences"
     expected = np.exp(exact - exact.max(-1, keepdims=True))
     expected /= expected.sum(-1, keepdims=True)
-    np.testing.assert_allclose(
-        networks.predict(probabilities, data), expected, rtol=1e-5, atol=1e-7
-    )
+    received = networks.predict(probabilities, data)
+    np.testing.assert_allclose(received, expected, rtol=1e-5, atol=1e-7)
 
 
-def test_channels_first_raises(monkeypatch):
-    monkeypatch.setattr(keras.config, "image_data_format", lambda: "channels_first")
-    with pytest.raises(ValueError, match=r"expected .* 'channels_last'.*'channels_first'"):
-        LambdaResNet14()
+def test_channels_first_raises():
+    keras.config.set_image_data_format("channels_first")
+    try:
+        with pytest.raises(ValueError, match=r"expected .* 'channels_last'.*'channels_first'"):
+            LambdaResNet14()
+    finally:
+        keras.config.set_image_data_format("channels_last")
 
 
 FRESH = """
@@ -421,12 +411,8 @@ def test_weights_of_attention_for_other_classes_and_channels(tmp_path):
     options = {"weights": tmp_path / "small.weights.h5", "adapt_weights": True, "filters": 4}
     options |= {"mixer": "favor", "num_features": 8}
     adapted = LambdaResNet14(classes=2, input_shape=(16, 16, 1), **options)
-    for name in ("query_kernel", "random_features"):
-        expected, received = (
-            networks.values([getattr(one.get_layer("c5_block1_2_attention"), name)])[0]
-            for one in (model, adapted)
-        )
-        np.testing.assert_array_equal(received, expected)
+    layers = [one.get_layer("c5_block1_2_attention") for one in (adapted, model)]
+    networks.assert_same(*([one.query_kernel, one.random_features] for one in layers))
     assert adapted.output_shape == (None, 2)
     before, after = (one.get_layer("stem_conv").get_weights()[0] for one in (model, adapted))
     np.testing.assert_allclose(after, before.sum(2, keepdims=True), rtol=1e-6)

@@ -10,7 +10,10 @@ from lambda_keras.layers import LambdaLayer
 from lambda_keras.models.mixers import MIXERS, of_stage
 from zoo.registry import create_model
 
+LATER = ("local", "efficient", "relu")
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in LATER]
 ATTENTION = [name for name, mixer in MIXERS.items() if mixer.layer is not LambdaLayer]
+QUICK = [name for name in ATTENTION if name not in LATER]
 
 
 @pytest.mark.one_backend
@@ -27,21 +30,12 @@ def test_arguments_that_are_not_the_defaults_of_layers():
 
 
 def small(mixer: str, **arguments) -> keras.Model:
-    return create_model(
-        "lambda_resnet14", mixer=mixer, input_shape=(16, 12, 3), classes=5, **arguments
-    )
+    arguments = {"input_shape": (16, 12, 3), "classes": 5, **arguments}
+    return create_model("lambda_resnet14", mixer=mixer, **arguments)
 
 
 @pytest.mark.one_backend
-@pytest.mark.parametrize(
-    "mixer",
-    [
-        pytest.param(name, marks=pytest.mark.slow)
-        if name in ("local", "efficient", "relu")
-        else name
-        for name in ATTENTION
-    ],
-)
+@pytest.mark.parametrize("mixer", [*QUICK, *SLOW])
 @networks.undrawn()
 def test_attention_takes_the_place_of_lambda_layers(mixer):
     """Its hyper-parameters are its own, or those of the table; those of lambda layers are not."""
@@ -62,17 +56,9 @@ def test_attention_takes_the_place_of_lambda_layers(mixer):
 @pytest.mark.parametrize("mixer", backends.elsewhere(["halo", "axial"], ["halo"]))
 def test_every_trainable_variable_has_a_gradient(mixer):
     model = small(mixer, classifier_activation=None, num_heads=2)
-    networks.randomize(model)
-    outputs, _, gradients = backends.output_and_gradients(
-        model, [networks.images(4, 16, 12, 3)], networks.images(4, 5, seed=1), training=True
-    )
-    assert np.ptp(outputs, axis=0).max() > 1e-5, "the images make no difference"
-    without = [
-        variable.path
-        for variable, gradient in zip(model.trainable_variables, gradients, strict=True)
-        if not np.all(np.isfinite(gradient)) or not np.any(gradient)
-    ]
-    assert without == []
+    data, cotangent = networks.images(4, 16, 12, 3), networks.images(4, 5, seed=1)
+    assert networks.without_gradient(model, data, cotangent) == []
+    assert np.ptp(networks.predict(model, data), axis=0).max() > 1e-5, "images make no difference"
 
 
 def test_arguments_reach_the_layers():

@@ -76,20 +76,15 @@ def test_every_block_starts_as_the_identity_of_its_shortcut(shortcut, training):
     additions = [model.get_layer(f"{name}_add") for name in names]
     inside = keras.Model(model.input, [[*layer.input, layer.output] for layer in additions])
     outputs = inside(networks.images(2, 16, 16, 3), training=training)
-    for shortcut_features, branch, total in outputs:
-        assert np.any(ops.convert_to_numpy(shortcut_features))
-        np.testing.assert_array_equal(ops.convert_to_numpy(branch), 0)
-        np.testing.assert_array_equal(
-            ops.convert_to_numpy(total), ops.convert_to_numpy(shortcut_features)
-        )
+    for shortcut_features, branch, total in map(networks.values, outputs):
+        assert np.any(shortcut_features)
+        np.testing.assert_array_equal(branch, 0)
+        np.testing.assert_array_equal(total, shortcut_features)
 
 
 def test_all_other_gammas_start_at_one(tiny):
-    gammas = [
-        variable
-        for variable in tiny.trainable_variables
-        if variable.path.endswith("/gamma") and "_3_bn/" not in variable.path
-    ]
+    gammas = [one for one in tiny.trainable_variables if one.path.endswith("/gamma")]
+    gammas = [one for one in gammas if "_3_bn/" not in one.path]
     assert len(gammas) > 20
     for gamma in networks.values(gammas):
         np.testing.assert_array_equal(gamma, 1)
@@ -107,34 +102,15 @@ def test_lambda_layers_sit_where_the_spec_says():
 
 
 def test_squeeze_excitation_is_in_the_convolution_blocks_of_its_stages():
-    model = networks.tiny_model(
-        blocks=(2, 2, 2, 1),
-        mixer_blocks=((), (2,), (1,), (1,)),
-        squeeze_excitation=(True, True, True, False),
-    )
-    assert networks.squeeze_excitation_blocks(model) == [
-        "c2_block1",
-        "c2_block2",
-        "c3_block1",
-        "c4_block2",
-    ]
+    places = {"blocks": (2, 2, 2, 1), "mixer_blocks": ((), (2,), (1,), (1,))}
+    model = networks.tiny_model(squeeze_excitation=(True, True, True, False), **places)
+    expected = ["c2_block1", "c2_block2", "c3_block1", "c4_block2"]
+    assert networks.squeeze_excitation_blocks(model) == expected
 
 
 def test_every_trainable_variable_has_a_gradient():
-    model = networks.tiny_model((16, 12, 3))
-    networks.randomize(model)
-    data = networks.images(4, 16, 12, 3)
-    cotangent = networks.images(4, 5, seed=1)
-    _, (image_gradient,), gradients = backends.output_and_gradients(
-        model, [data], cotangent, training=True
-    )
-    assert np.any(image_gradient)
-    without = [
-        variable.path
-        for variable, gradient in zip(model.trainable_variables, gradients, strict=True)
-        if not np.all(np.isfinite(gradient)) or not np.abs(gradient).max() > 1e-5
-    ]
-    assert without == []
+    model, cotangent = networks.tiny_model((16, 12, 3)), networks.images(4, 5, seed=1)
+    assert networks.without_gradient(model, networks.images(4, 16, 12, 3), cotangent, 1e-5) == []
 
 
 @pytest.mark.parametrize(
@@ -247,24 +223,17 @@ def test_rates_change_neither_layers_nor_predictions():
 
 def test_momentum_and_epsilon_are_everywhere():
     model = networks.tiny_model(batch_norm_momentum=0.5, double_attention=True, blocks=(1, 2, 1, 0))
-    norms = [
-        one for one in model._flatten_layers() if isinstance(one, keras.layers.BatchNormalization)
-    ]
+    norms = networks.inner_layers(model, keras.layers.BatchNormalization)
     inner = [one for one in norms if "double_attention" in one.path]
     assert len(inner) == 1
     assert {(one.momentum, one.epsilon) for one in norms} == {(0.5, 1e-5)}
 
 
 def test_activation_is_everywhere():
-    model = networks.tiny_model(
-        activation="silu", blocks=(1, 1, 0, 0), mixer_blocks=((), (1,), (), ())
-    )
-    names = {
-        layer.activation.__name__
-        for layer in model.layers
-        if isinstance(layer, keras.layers.Activation)
-    }
-    assert names == {"silu"}
+    places = {"blocks": (1, 1, 0, 0), "mixer_blocks": ((), (1,), (), ())}
+    model = networks.tiny_model(activation="silu", **places)
+    found = networks.inner_layers(model, keras.layers.Activation)
+    assert {layer.activation.__name__ for layer in found} == {"silu"}
 
 
 def test_one_table_for_all_lambda_layers():
@@ -272,12 +241,10 @@ def test_one_table_for_all_lambda_layers():
     own = networks.tiny_model()
     arguments = {"lambda": {**networks.TINY, "position_embedding": "shared"}}
     shared = networks.tiny_model(arguments=arguments)
-    table = 3 * 3 * 3
+    others = len(networks.lambda_blocks(own)) - 1
     assert networks.lambda_blocks(shared) == networks.lambda_blocks(own)
-    assert (
-        networks.trainable_parameters(own) - networks.trainable_parameters(shared)
-        == (len(networks.lambda_blocks(own)) - 1) * table
-    )
+    fewer = networks.trainable_parameters(own) - networks.trainable_parameters(shared)
+    assert fewer == others * 3 * 3 * 3
     networks.randomize(shared)
     data = networks.images(2, 16, 16, 3)
     before = networks.predict(shared, data)

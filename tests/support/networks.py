@@ -16,6 +16,7 @@ from lambda_keras.applications import build
 from lambda_keras.layers import LambdaLayer, SqueezeExcitation
 from lambda_keras.models.resnet import build_resnet
 from lambda_keras.models.specs import ResNetSpec
+from support import backends
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text(encoding="utf-8"))
 FORMS = {  # of the families with seven depths: their columns of golden.json
@@ -55,15 +56,26 @@ def tiny_spec(**changes) -> ResNetSpec:
     return ResNetSpec(**{**fields, **changes})
 
 
-def tiny_model(
-    input_shape=(16, 16, 3), classes=5, classifier_activation=None, **changes
-) -> keras.Model:
-    return build_resnet(
-        tiny_spec(**changes),
-        keras.Input(input_shape),
-        classes=classes,
-        classifier_activation=classifier_activation,
+def tiny_model(input_shape=(16, 16, 3), **changes) -> keras.Model:
+    inputs = keras.Input(input_shape)
+    return build_resnet(tiny_spec(**changes), inputs, classes=5, classifier_activation=None)
+
+
+def without_gradient(model: keras.Model, inputs, cotangent, least=0.0) -> list[str]:
+    """Variables of a randomized network whose gradients in training are zero or not finite."""
+    randomize(model)
+    _, (by_images,), gradients = backends.output_and_gradients(
+        model, [inputs], cotangent, training=True
     )
+    assert np.any(by_images)
+    paths = [variable.path for variable in model.trainable_variables]
+    found = zip(paths, gradients, strict=True)
+    return [path for path, g in found if not (np.all(np.isfinite(g)) and np.abs(g).max() > least)]
+
+
+def inner_layers(model: keras.Model | keras.Layer, kind) -> list:
+    """Layers of a kind, those within other layers, too."""
+    return [layer for layer in model._flatten_layers() if isinstance(layer, kind)]
 
 
 def trainable_parameters(model: keras.Model) -> int:
@@ -80,11 +92,8 @@ def block_names(blocks) -> list[str]:
 
 def blocks_with(model: keras.Model, layer_type: type | tuple[type, ...]) -> list[str]:
     """Names of the blocks that have a layer of a type, or of several, by their order."""
-    return [
-        "_".join(layer.name.split("_")[:2])
-        for layer in model.layers
-        if isinstance(layer, layer_type)
-    ]
+    found = [layer.name.split("_") for layer in model.layers if isinstance(layer, layer_type)]
+    return ["_".join(name[:2]) for name in found]
 
 
 def lambda_blocks(model: keras.Model) -> list[str]:
@@ -114,12 +123,9 @@ def randomize(model: keras.Model) -> None:
     while the betas of the values are 0, the next normalization hides the gammas of the values.
     """
     rng = np.random.default_rng(1)
-    model.set_weights(
-        [
-            array + rng.uniform(0.1, 0.3, array.shape) if array.ndim == 1 else array
-            for array in model.get_weights()
-        ]
-    )
+    for variable in model.weights:
+        if len(variable.shape) == 1:
+            variable.assign(ops.convert_to_numpy(variable) + rng.uniform(0.1, 0.3, variable.shape))
     for layer in model.layers:
         if layer.name == "predictions":  # A saturated softmax would hide differences.
             layer.kernel.assign(0.1 * layer.kernel)
@@ -127,11 +133,7 @@ def randomize(model: keras.Model) -> None:
 
 def calibrate(model: keras.Model, inputs: np.ndarray) -> None:
     """Sets all moving statistics to those of a batch: else deep networks explode or vanish."""
-    layers = [
-        layer
-        for layer in model._flatten_layers()
-        if isinstance(layer, keras.layers.BatchNormalization)
-    ]
+    layers = inner_layers(model, keras.layers.BatchNormalization)
     momenta = [layer.momentum for layer in layers]
     for layer in layers:
         layer.momentum = 0.0
