@@ -1,12 +1,11 @@
 """Attention layers against public implementations that are on GitHub alone, by their answers."""
 
-import keras
 import numpy as np
 import pytest
-from layers.attention.unpackaged import ARRAYS, FILTERS, HEADS, KEY_DIM
-from support.arrays import assert_near
+from support.arrays import assert_near, to_numpy
 
 from lambda_keras.layers import AxialAttention, LinearAttention
+from tools.unpackaged import ARRAYS, FILTERS, HEADS, KEY_DIM
 
 
 @pytest.fixture(scope="module")
@@ -46,23 +45,13 @@ def set_axis(layer, module):
         ("moving_mean", "running_mean"),
         ("moving_variance", "running_var"),
     ):
-        norms = (
-            ("query", "key", "value", *of_heads(module[f"bn_qkv.{theirs}"])),
-            (
-                "content",
-                "query_position",
-                "key_position",
-                *np.split(module[f"bn_similarity.{theirs}"], 3),
-            ),
-            (
-                "content_output",
-                "position_output",
-                *module[f"bn_output.{theirs}"].reshape(FILTERS, 2).T,
-            ),
-        )
-        for row in norms:
-            names, values = row[: len(row) // 2], row[len(row) // 2 :]
-            for name, value in zip(names, values, strict=True):
+        norms = {
+            "query key value": of_heads(module[f"bn_qkv.{theirs}"]),
+            "content query_position key_position": np.split(module[f"bn_similarity.{theirs}"], 3),
+            "content_output position_output": module[f"bn_output.{theirs}"].reshape(FILTERS, 2).T,
+        }
+        for names, values in norms.items():
+            for name, value in zip(names.split(), values, strict=True):
                 getattr(getattr(layer, f"{name}_batch_norm"), ours).assign(value)
 
 
@@ -74,7 +63,7 @@ def test_axial_attention_is_that_of_axial_deeplab(arrays):
     set_axis(ours.height_attention, of(theirs, "0."))
     set_axis(ours.width_attention, of(theirs, "1."))
     for training, name in ((False, "outputs"), (True, "training_outputs")):
-        outputs = keras.ops.convert_to_numpy(ours(images, training=training))
+        outputs = to_numpy(ours(images, training=training))
         assert_near(outputs, channels_last(theirs[name]))
 
 
@@ -86,7 +75,5 @@ def test_softmax_features_are_those_of_efficient_attention(arrays):
     kernels = [theirs[f"{name}.weight"][..., 0, 0].T for name in ("queries", "keys", "values")]
     ours.set_weights(kernels)
     # Its output projection gives the depth of the inputs, which it adds.
-    projected = (
-        keras.ops.convert_to_numpy(ours(images)) @ theirs["reprojection.weight"][..., 0, 0].T
-    )
+    projected = to_numpy(ours(images)) @ theirs["reprojection.weight"][..., 0, 0].T
     assert_near(projected + images, channels_last(theirs["outputs"]))

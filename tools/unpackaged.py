@@ -4,37 +4,39 @@ Run by hand in an environment with PyTorch, with checkouts of both beside each o
 
     git clone https://github.com/csrhddlam/axial-deeplab
     git clone https://github.com/cmsflash/efficient-attention
-    python tests/layers/attention/unpackaged.py axial-deeplab efficient-attention
+    python tools/unpackaged.py axial-deeplab efficient-attention
 
-It writes `unpackaged.npz`: images, the modules' parameters and statistics, and their outputs.
-`test_unpackaged.py` gives the same parameters to our layers.
+It writes `tests/layers/attention/unpackaged.npz`: images, the modules' parameters and statistics,
+and their outputs. `test_unpackaged.py` there gives the same parameters to our layers.
 """
 
 import argparse
 import importlib
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-ARRAYS = Path(__file__).with_name("unpackaged.npz")
+ARRAYS = Path(__file__).parents[1] / "tests/layers/attention/unpackaged.npz"
 DEPTH, FILTERS, HEADS, KEY_DIM, HEIGHT, WIDTH = 6, 8, 2, 3, 5, 4
 
 
 def main() -> None:
     """Writes the arrays."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Writes unpackaged.npz.")
     parser.add_argument("axial_deeplab", type=Path)
     parser.add_argument("efficient_attention", type=Path)
     arguments = parser.parse_args()
     sys.path[:0] = [str(arguments.axial_deeplab / "lib"), str(arguments.efficient_attention)]
     rng = np.random.default_rng(0)
-    np.savez_compressed(ARRAYS, **axial(rng), **efficient(rng))
+    arrays: Any = {**axial(rng), **efficient(rng)}
+    np.savez_compressed(ARRAYS, **arrays)
 
 
 def axial(rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Attention along the height, then along the width, without and with batch statistics."""
-    import torch
+    torch: Any = importlib.import_module("torch")
 
     module = importlib.import_module("models.axialnet").AxialAttention
     columns = module(DEPTH, FILTERS, groups=HEADS, kernel_size=HEIGHT)
@@ -51,7 +53,7 @@ def axial(rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 def efficient(rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Efficient attention with the residual and the projections that it has."""
-    import torch
+    torch: Any = importlib.import_module("torch")
 
     module = importlib.import_module("efficient_attention").EfficientAttention
     module = module(DEPTH, HEADS * KEY_DIM, HEADS, FILTERS)
@@ -65,7 +67,7 @@ def efficient(rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 def _randomize(module, rng, scale=lambda name: 1) -> dict[str, np.ndarray]:
     """Sets random values for all that a module saves, and returns them."""
-    import torch
+    torch: Any = importlib.import_module("torch")
 
     state = {}
     for name, tensor in module.state_dict().items():
