@@ -20,34 +20,10 @@ ORDER = (
     "lambda_keras",
     "zoo",
 )
-# The rooms of zoo: each may import itself and those of the rows before, none of its own row.
-FLOORS = (
-    ("errors",),
-    ("files", "backend", "registry", "precision", "variables", "model_card"),
-    ("fields",),
-    ("cli", "results", "measurements"),
-    ("config",),
-    ("run_folder", "devices"),
-    ("data",),
-    ("inference",),
-    ("plots",),
-    (
-        "list",
-        "flops",
-        "convert",
-        "train",
-        "evaluate",
-        "export",
-        "demo",
-        "predict",
-        "publish",
-        "maps",
-        "pseudo_label",
-    ),
-    ("detection",),
-    ("api", "serve"),
-    ("benchmark",),
-)
+# The rooms of zoo by the rows of CONTRIBUTING.md: each may import itself and those of the rows
+# before, none of its own row.
+LAW = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("| rooms | contents |")[2]
+FLOORS = [re.findall(r"`(\w+)`", row) for row in re.findall(r"(?m)^\| (`[^|]*) \|", LAW)]
 # Slow to import or optional: zoo imports them inside the functions that need them.
 HEAVY = {"PIL", "matplotlib", "official", "scipy", "sklearn", "tensorflow_datasets", "torch"}
 # Plots fail before a run trains; detectors are the Model Garden's.

@@ -7,60 +7,15 @@ from pathlib import Path
 
 import keras
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[1]
 FILES = [path for name in ("lambda_keras", "zoo") for path in sorted((ROOT / name).rglob("*.py"))]
-BUILD, FLOPS, FOLDING = (f"lambda_keras/applications/{n}.py" for n in ("build", "flops", "folding"))
-NORM = "lambda_keras/layers/batch_normalization.py"
-LOOP = "zoo/train/loop.py"  # the one place of training
-# File and name: why no public one will do.
-REASONS = {
-    (BUILD, "_keras_history"): "whether an input tensor is an input, or the output of a layer",
-    (FLOPS, "_nodes_by_depth"): "calls of layers: a shared layer counts once for each",
-    (FOLDING, "_keras_history"): "the layer whose output a tensor is",
-    (NORM, "_moments"): "mean and variance in one pass, or without cancellation; Keras' call stays",
-    ("zoo/variables.py", "_flatten_layers"): "layers within layers",
-    ("zoo/train/classification.py", "_flatten_layers"): "layers within layers",
-    (LOOP, "_aggregate_additional_loss"): "as Keras' compute_loss does for losses of layers",
-    (LOOP, "_compile_loss"): "the loss alone, without those of layers",
-    (LOOP, "_get_state_sharding_spec"): "on JAX, a step leaves variables on their devices",
-    (LOOP, "_loss_tracker"): "images that fill up the last batch do not count",
-    (LOOP, "_maybe_symbolic_build"): "variables of optimizer and metrics before the first step",
-    (LOOP, "_symbolic_build"): "the same, from shapes",
-    (LOOP, "_all_reduce_sum_gradients"): "gradients are summed before they are clipped",
-    (LOOP, "_clip_gradients"): "the norm to clip is that of the sum over all devices",
-    (LOOP, "_get_variable_index"): "which slot is of a variable",
-    (LOOP, "_momentums"): "slots of Keras' Lamb",
-    (LOOP, "_velocities"): "slots of Keras' Lamb",
-    (LOOP, "_var_key"): "rates and decays of variables, by the key that Keras gives them",
-}
-# File of Keras and method that zoo/train/loop.py overrides or calls: its parameters.
-TRAINER, TF, JAX = "trainers/trainer.py", "backend/tensorflow/", "backend/jax/trainer.py"
-OPTIMIZER, STEP = "optimizers/base_optimizer.py", "gradient variable learning_rate"
-LOSS = "trainable_variables non_trainable_variables metrics_variables x y sample_weight training"
-PARAMETERS = {
-    (TRAINER, "_aggregate_additional_loss"): "loss",
-    (TRAINER, "_symbolic_build"): "iterator data_batch",
-    (TRAINER, "compute_loss"): "x y y_pred sample_weight training",
-    (TRAINER, "compute_metrics"): "x y y_pred sample_weight",
-    (TF + "trainer.py", "_maybe_symbolic_build"): "iterator data_batch",
-    (TF + "trainer.py", "make_train_function"): "force",
-    (TF + "trainer.py", "make_test_function"): "force",
-    (TF + "trainer.py", "train_step"): "data",
-    (JAX, "_get_state_sharding_spec"): "",
-    (JAX, "compute_loss_and_updates"): f"{LOSS} optimizer_variables",
-    (JAX, "make_train_function"): "force",
-    (JAX, "make_test_function"): "force",
-    (JAX, "train_step"): "state data",
-    (OPTIMIZER, "_clip_gradients"): "grads",
-    (OPTIMIZER, "_get_variable_index"): "variable",
-    (OPTIMIZER, "_var_key"): "variable",
-    (OPTIMIZER, "apply"): "grads trainable_variables",
-    (OPTIMIZER, "stateless_apply"): "optimizer_variables grads trainable_variables",
-    (OPTIMIZER, "update_step"): STEP,
-    (TF + "optimizer.py", "_all_reduce_sum_gradients"): "grads_and_vars",
-    ("optimizers/lamb.py", "update_step"): STEP,
-}
+TABLES = yaml.safe_load(Path(__file__).with_name("keras_private.yaml").read_text("utf-8"))
+REASONS, PARAMETERS = (
+    {(file, name): value for file, rows in TABLES[table].items() for name, value in rows.items()}
+    for table in ("reasons", "parameters")
+)
 
 
 def trees() -> dict[str, ast.Module]:
@@ -144,5 +99,5 @@ def test_methods_that_training_overrides_have_their_parameters():
         tree = ast.parse((Path(keras.__file__).parent / "src" / file).read_text("utf-8"))
         methods = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]
         method = next(one for one in methods if one.name == name and one.args.args[0].arg == "self")
-        received[file, name] = " ".join(one.arg for one in method.args.args[1:])
+        received[file, name] = [one.arg for one in method.args.args[1:]]
     assert received == PARAMETERS

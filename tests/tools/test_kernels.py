@@ -74,35 +74,8 @@ def test_copies_to_the_chip_count_once():
     assert (copy.bytes_accessed, copy.operations, copy.cycles) == (BF16 * IMAGES, 0, 0)
 
 
-LOOP = """
-%body (p: (s32[], f32[8,100])) -> (s32[], f32[8,100]) {
-  %p = (s32[], f32[8,100]{1,0}) parameter(0)
-  %i = s32[] get-tuple-element(%p), index=0
-  %all = f32[8,100]{1,0} get-tuple-element(%p), index=1
-  %row = f32[1,100]{1,0} dynamic-slice(%all, %i, %i), dynamic_slice_sizes={1,100}
-  %twice = f32[1,100]{1,0} add(%row, %row)
-  %new = f32[8,100]{1,0} dynamic-update-slice(%all, %twice, %i, %i)
-  ROOT %t = (s32[], f32[8,100]{1,0}) tuple(%i, %new)
-}
-
-%condition (q: (s32[], f32[8,100])) -> pred[] {
-  %q = (s32[], f32[8,100]{1,0}) parameter(0)
-  %j = s32[] get-tuple-element(%q), index=0
-  %bound = s32[] constant(8)
-  ROOT %less = pred[] compare(%j, %bound), direction=LT
-}
-
-ENTRY %main (a: f32[8,100]) -> (s32[], f32[8,100]) {
-  %a = f32[8,100]{1,0} parameter(0)
-  %zero = s32[] constant(0)
-  %start = (s32[], f32[8,100]{1,0}) tuple(%zero, %a)
-  ROOT %loop = (s32[], f32[8,100]{1,0}) while(%start), condition=%condition, body=%body
-}
-"""
-
-
 def test_loops_count_as_often_as_they_run():
-    found = {kernel.name: kernel for kernel in kernels_of(LOOP)}
+    found = kernels("loop")
     assert {kernel.calls for kernel in found.values()} == {8}
     assert found["twice"].operations == 8 * 100
     indices = 2 * 4
@@ -111,15 +84,7 @@ def test_loops_count_as_often_as_they_run():
 
 
 def test_a_product_of_a_library():
-    text = """
-ENTRY %main (a: f32[4,8], b: f32[8,16]) -> f32[4,16] {
-  %a = f32[4,8]{1,0} parameter(0)
-  %b = f32[8,16]{1,0} parameter(1)
-  ROOT %gemm = f32[4,16]{1,0} custom-call(%a, %b), custom_call_target="__cublas$gemm", \
-backend_config={"gemm":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"]}}}
-}
-"""
-    (kernel,) = kernels_of(text)
+    (kernel,) = kernels("gemm").values()
     assert kernel.operations == 2 * 4 * 8 * 16
 
 
