@@ -3,6 +3,7 @@
 import re
 import statistics
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -117,20 +118,7 @@ def test_drawings_become_images_as_in_training(page, held_out):
     levels, labels = held_out
     inputs = {"levels": levels.reshape(-1, 64).tolist(), "strokes": list(map(traced, levels))}
     images, fill, small, of_images, of_lines = page.evaluate(
-        """async ({levels, strokes}) => {
-            const draw = await import("/_static/draw.js"), classify = await draw.load();
-            const images = levels.slice(0, 5).map((one) => Array.from(draw.toImage(one)));
-            const drawn = strokes.map((one) => draw.toLevels(one)), found = [];
-            for (const each of [levels, drawn]) {
-                const probabilities = [];
-                for (const one of each) probabilities.push((await classify(one)).probabilities);
-                found.push(probabilities);
-            }
-            const inCorner = ([x, y]) => [0.02 + 0.1 * x, 0.88 + 0.1 * y];
-            const small = strokes.slice(0, 20).map((one) => draw.toLevels(
-                one.map((stroke) => stroke.map(inCorner))));
-            return [images, drawn, small, ...found];
-        }""",
+        Path(__file__).with_name("draw.js").read_text("utf-8"),
         inputs,
     )
     preprocessing = Preprocessing(SIDE, 1.0, "bilinear")

@@ -77,10 +77,13 @@ def answers(monkeypatch):
             yield found[case.name]
 
     monkeypatch.setattr(compiled, "in_new_process", call)
-    monkeypatch.setattr(compiled, "use_backend", lambda name: None)
-    monkeypatch.setattr(compiled, "installed", lambda *_: None)
+    for name, nothing in {
+        "tools.compiled.use_backend": None,
+        "tools.compiled.installed": None,
+        "zoo.benchmark.report.installed": {},
+    }.items():
+        monkeypatch.setattr(name, lambda *_, nothing=nothing: nothing)
     monkeypatch.setattr(compiled.os, "environ", dict(os.environ))
-    monkeypatch.setattr("zoo.benchmark.report.installed", lambda *_: {})
     return asked, found
 
 
@@ -148,35 +151,33 @@ def test_a_python_without_tensorflow_for_tpus_is_one_line(answers):
         compiled.main(settings.split())
 
 
+def penalties(model) -> set[float]:
+    """Factors of the L2 penalties of a network."""
+    variables = model.network.trainable_variables
+    return {float(one.regularizer.l2) for one in variables if one.regularizer}
+
+
 def test_step_of_a_recipe_is_that_of_the_run(monkeypatch, tiny_networks):  # noqa: F811
     """With its own optimizer, schedule, L2, objective and metrics, at another size and batch."""
     monkeypatch.setattr("zoo.train.network.create_model", models.create_model)
     case = compiled.parse_trained("recipe.lambda_mobilenet_v2_i224_350ep@32x2")
     model = case.compile()
     assert (case.batch, model.network.input_shape) == (2, (None, 32, 32, 3))
-    assert model.optimizer.rho == 0.9
-    assert model.optimizer.momentum == 0.9
+    assert (model.optimizer.rho, model.optimizer.momentum) == (0.9, 0.9)
     schedules = keras.optimizers.schedules
     assert isinstance(model.optimizer._learning_rate, schedules.LearningRateSchedule)
-    assert model.averages.decay == 0.9999
-    assert model.objective.loss.label_smoothing == 0.1
-    kernels = [weight for weight in model.network.trainable_variables if weight.regularizer]
-    assert [weight.regularizer.l2 for weight in kernels] == pytest.approx([5e-6] * len(kernels))
-    assert kernels
+    assert (model.averages.decay, model.objective.loss.label_smoothing) == (0.9999, 0.1)
+    assert [*penalties(model)] == pytest.approx([5e-6])
     assert len(model.metrics_variables) == 6  # totals and counts of the loss and two accuracies
 
 
 def test_step_has_l2_averages_and_smoothing(tiny_networks):  # noqa: F811
-    (name,) = ["lambda_resnet14@32x2:classes=3"]
-    model = compiled.parse_trained(name).compile()
-    network = model.network
-    assert len(model.non_trainable_variables) > len(network.weights)  # the averages of all weights
-    kernels = [weight for weight in network.trainable_variables if weight.regularizer]
-    assert [float(weight.regularizer.l2) for weight in kernels] == [2e-5] * len(kernels)
-    assert kernels
-    assert model.optimizer.momentum == 0.9
-    assert model.loss.label_smoothing == 0.1
-    assert network.layers[-1].name == "logits"
+    model = compiled.parse_trained("lambda_resnet14@32x2:classes=3").compile()
+    weights = model.network.weights
+    assert len(model.non_trainable_variables) > len(weights)  # the averages of all weights
+    assert penalties(model) == {2e-5}
+    assert (model.optimizer.momentum, model.loss.label_smoothing) == (0.9, 0.1)
+    assert model.network.layers[-1].name == "logits"
 
 
 @pytest.mark.slow
@@ -191,6 +192,12 @@ def test_result_of_a_new_process():
         {"reason": "did not end in 20 s"},
         2,
     ]
+
+
+def compiled_in(found):
+    assert found["reason"] is None
+    assert min(found["ideal_ms"], found["kernels"], found["operations"]) > 0
+    return found
 
 
 @pytest.mark.slow
@@ -210,9 +217,7 @@ def test_compiles_for_a_device_that_is_not_there(tmp_path, device, settings, mod
     report = json.loads(output.read_text())
     for row in report["rows"]:
         for mode in modes:
-            found = row[mode]
-            assert found["reason"] is None
-            assert min(found["ideal_ms"], found["kernels"], found["operations"]) > 0
+            found = compiled_in(row[mode])
             assert found["argument_bytes"] < found["hbm_bytes"]
             assert found["hbm_bytes"] < report["hardware"]["device"]["memory_bytes"]
             assert len(found["most_expensive"]) == (mode != "training")
@@ -228,9 +233,7 @@ def test_compiles_a_step_of_tensorflow(tmp_path):
     words += ["--tensorflow", TPU_PYTHON]
     subprocess.run([sys.executable, "-m", "tools.compiled", *words], check=True)
     report = json.loads(output.read_text())
-    found = report["rows"][0]["training"]
-    assert found["reason"] is None
-    assert min(found["ideal_ms"], found["kernels"], found["operations"]) > 0
+    found = compiled_in(report["rows"][0]["training"])
     # Weights, momenta and averages, updated in place: nothing of them counts twice.
     assert 3 * 4 * 855_544 < found["argument_bytes"] < 4 * 4 * 855_544
     assert report["backend"] == "tensorflow"

@@ -25,9 +25,7 @@ def test_heads_by_hand():
     parts = cost.count("mobilenet_v2", SIZE, IDS)
     sides = {level: SIZE // 2**level for level in range(2, 7)}
     everywhere = sum(side**2 for side in sides.values())
-    lateral = sum(
-        sides[n] ** 2 * conv(1, c, 256) for n, c in zip(range(2, 6), CHANNELS, strict=True)
-    )
+    lateral = sum(sides[n] ** 2 * conv(1, c, 256) for n, c in enumerate(CHANNELS, 2))
     after = sum(sides[level] ** 2 for level in sides) * conv(3, 256, 256)
     assert parts["pyramid"].flops == 2 * (lateral + after)
     # An anchor of each of three shapes: a score and four numbers of a box.
@@ -38,10 +36,8 @@ def test_heads_by_hand():
     inside, outside = 4 * conv(3, 256, 256) + conv(2, 256, 256), 4 * conv(1, 256, CLASSES)
     assert parts["masks"].flops == 2 * 100 * 196 * (inside + outside)
     # Biases of the last layers; scales and offsets of batch normalizations after the others.
-    assert (
-        parts["boxes"].parameters
-        == dense + 5 * CLASSES + 4 * conv(3, 256, 256) + 2 * (4 * 256 + 1024) + 4 * 256 + 1024
-    )
+    others = 4 * conv(3, 256, 256) + 2 * (4 * 256 + 1024) + 4 * 256 + 1024
+    assert parts["boxes"].parameters == dense + 5 * CLASSES + others
     network = create_model("mobilenet_v2", include_top=False, input_shape=(SIZE, SIZE, 3))
     last = 320 * 1280 + 2 * 1280  # a convolution after c5
     assert parts["backbone"].parameters == trainable_parameters(network) - last

@@ -18,9 +18,8 @@ COUNTS = {"train": 12, "t10k": 5}
 
 def idx(values: np.ndarray) -> bytes:
     """The bytes of an IDX file: type and rank, sizes, values."""
-    return (
-        bytes([0, 0, 8, values.ndim]) + np.array(values.shape, ">u4").tobytes() + values.tobytes()
-    )
+    sizes = np.array(values.shape, ">u4").tobytes()
+    return bytes([0, 0, 8, values.ndim]) + sizes + values.tobytes()
 
 
 def compress(content: bytes, name: str, time: int) -> bytes:
@@ -48,8 +47,8 @@ def originals(monkeypatch):
         for name, content in files.items()
     }
     monkeypatch.setattr(mnist.FashionMNIST, "url_infos", infos)
-    monkeypatch.setattr(mnist, "_TRAIN_EXAMPLES", COUNTS["train"])
-    monkeypatch.setattr(mnist, "_TEST_EXAMPLES", COUNTS["t10k"])
+    for name, part in (("_TRAIN_EXAMPLES", "train"), ("_TEST_EXAMPLES", "t10k")):
+        monkeypatch.setattr(mnist, name, COUNTS[part])
     return files
 
 
@@ -69,14 +68,8 @@ def test_prepared_from_the_package(package, originals, tmp_path, capsys):
     main(arguments)
     assert "prepared 12 train and 5 test images in " in capsys.readouterr().out
     assert [path.name for path in (tmp_path / "tfds").iterdir()] == ["fashion_mnist"]
-    config = DataConfig(
-        source="tfds",
-        name="fashion_mnist",
-        dir=str(tmp_path / "tfds"),
-        test_split="test",
-        batch_size=4,
-        resize="squash",
-    )
+    source = {"source": "tfds", "name": "fashion_mnist", "dir": str(tmp_path / "tfds")}
+    config = DataConfig(**source, test_split="test", batch_size=4, resize="squash")
     images, labels = load_data(config, 28).test.sample(5)
     pixels = gzip.decompress(originals["t10k-images-idx3-ubyte.gz"])[16:]
     gray = np.frombuffer(pixels, "uint8").reshape(5, 28, 28, 1)

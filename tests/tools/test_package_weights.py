@@ -5,6 +5,7 @@ from pathlib import Path
 
 import keras
 import pytest
+from support import networks
 
 from lambda_keras.applications import LambdaResNet14
 from tools import package_weights as module
@@ -53,8 +54,7 @@ def test_file_card_and_row(runs, saved, tmp_path, capsys):
     path = tmp_path / f"{FILE}.safetensors"
     assert "bytes), its card and its row\n" in capsys.readouterr().out
     model, expected = LambdaResNet14(classes=10, weights=path), keras.models.load_model(saved)
-    for one, other in zip(model.get_weights(), expected.get_weights(), strict=True):
-        assert (one == other).all()
+    networks.assert_same(model, expected)
     checksum = hashlib.sha256(path.read_bytes()).hexdigest()
     card = Path(f"{tmp_path}/{FILE}.md").read_text("utf-8")
     for text in (
@@ -79,20 +79,15 @@ def test_file_card_and_row(runs, saved, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"name": "lambda_resnet26t"},
-            "with a row of packaged weights.* lambda_resnet26t on",
-        ),
+        ({"name": "lambda_resnet26t"}, "with a row of packaged weights.* lambda_resnet26t on"),
         ({"overrides": {"filters": 8}}, "as it is there. Received: .*overrides={'filters': 8}"),
         ({"image_size": 32}, r"runs: expected settings that differ in the seed\. Received: \[4, 5"),
     ],
 )
 def test_wrong_runs(runs, tmp_path, change, message):
     config = run_folder.load_config(Path(runs[0]))
-    other = TrainConfig.model_validate(
-        {**config.model_dump(), "model": {**config.model.model_dump(), **change}}
-    )
-    run_folder.save_config(other)
+    model = {**config.model.model_dump(), **change}
+    run_folder.save_config(TrainConfig.model_validate({**config.model_dump(), "model": model}))
     with pytest.raises(ValueError, match=message):
         main([*runs, "--root", str(tmp_path)])
     assert not (tmp_path / "lambda_keras" / "weights").exists()

@@ -47,6 +47,10 @@ def drawn(monkeypatch, tmp_path):
     return draw
 
 
+def texts(labels) -> list[str]:
+    return [label.get_text() for label in labels]
+
+
 def lines(axis):
     plotted = [line for line in axis.lines if line.get_marker() != "x"]
     return {line.get_label(): line.get_xydata().tolist() for line in plotted}
@@ -66,22 +70,15 @@ def test_maps_of_one_depth_have_a_time_per_position(drawn):
     """A row of panels for each scope; other batches and missing measurements are left out."""
     figure = drawn(report(("einsum", "auto"), (23, 7), 5e6, {("einsum", 8)}))["a.png"]
     titles = [axis.get_title(loc="left") for axis in figure.axes]
-    position, of = "Time per position, ", ("forward", "forward + backward")
-    assert titles == [
-        title
-        for scope in (7, 23)
-        for title in (
-            *(f"{position}{mode}, scope {scope}" for mode in of),
-            f"Temporary memory, forward, scope {scope}",
-        )
-    ]
-    einsum = "einsum (the paper's)"
-    assert lines(figure.axes[0]) == {einsum: [[4, 250]], "auto": [[4, 250], [8, 125]]}
+    shown = ("Time per position, forward", "Time per position, forward + backward")
+    shown += ("Temporary memory, forward",)
+    assert titles == [f"{title}, scope {scope}" for scope in (7, 23) for title in shown]
+    found = {"einsum (the paper's)": [[4, 250]], "auto": [[4, 250], [8, 125]]}
+    assert lines(figure.axes[0]) == found
     assert lines(figure.axes[2])["auto"] == [[4, 5], [8, 5]]
-    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["4", "8"]
-    assert figure.get_suptitle() == (
-        "One layer, batch 4, float32, tensorflow, XLA, a CPU, 2 CPU cores"
-    )
+    assert texts(figure.axes[0].get_xticklabels()) == ["4", "8"]
+    title = "One layer, batch 4, float32, tensorflow, XLA, a CPU, 2 CPU cores"
+    assert figure.get_suptitle() == title
 
 
 def test_mixers_have_a_line_each_and_crosses_where_there_is_no_measurement(drawn):
@@ -91,17 +88,16 @@ def test_mixers_have_a_line_each_and_crosses_where_there_is_no_measurement(drawn
         row["depth"] = 2 * row["size"]
         del row["scope"]
     forward, _ = drawn(result)["a.png"].axes
-    found = lines(forward)
-    assert found == {"lambda": [[4, 4], [8, 8]], "local": [[4, 4]], "global": [[4, 4]]}
+    one, both = [[4, 4]], [[4, 4], [8, 8]]
+    assert lines(forward) == {"lambda": both, "local": one, "global": one}
     crosses = [line for line in forward.lines if line.get_marker() == "x"]
-    assert [list(cross.get_xdata()) for cross in crosses] == [[8], [8]]
-    heights = [cross.get_ydata()[0] for cross in crosses]
-    assert heights == pytest.approx([0.98, 0.93])
+    places = [place for cross in crosses for place in cross.get_xydata()]
+    np.testing.assert_allclose(places, [[8, 0.98], [8, 0.93]])
     colors = {line.get_label(): line.get_color() for line in forward.lines}
     assert [cross.get_color() for cross in crosses] == [colors["local"], colors["global"]]
     assert forward.get_title(loc="left") == "Time, forward"
     assert forward.get_xlabel() == "Length, depth"
-    assert [tick.get_text() for tick in forward.get_xticklabels()] == ["4\nd 8", "8\nd 16"]
+    assert texts(forward.get_xticklabels()) == ["4\nd 8", "8\nd 16"]
 
 
 def test_three_layers_in_training_have_a_small_figure_with_a_claim(drawn):
@@ -117,8 +113,8 @@ def test_three_layers_in_training_have_a_small_figure_with_a_claim(drawn):
     (axis,) = figure.axes
     both = [[4, 4], [8, 8]]
     assert lines(axis) == {"lambda": both, "local": both, "global": both[:1]}
-    assert {text.get_text() for text in axis.texts} == {*names.values(), "out of memory"}
-    assert [tick.get_text() for tick in axis.get_xticklabels()] == ["4x4", "8x8"]
+    assert {*texts(axis.texts)} == {*names.values(), "out of memory"}
+    assert texts(axis.get_xticklabels()) == ["4x4", "8x8"]
 
 
 def test_maps_of_several_depths_have_no_figure_with_a_claim(drawn):
@@ -159,17 +155,16 @@ def test_networks_have_a_figure_of_their_own(drawn):
     infer, train = figures.pop("a_networks.png").axes
     assert not figures
     assert [bar.get_width() for bar in infer.patches] == [2000]
-    assert [text.get_text() for text in infer.texts] == [" 2,000 (batch 8)"]
-    assert [text.get_text() for text in train.texts] == [" 0 none"]
-    assert [tick.get_text() for tick in infer.get_yticklabels()] == ["lambda_resnet50, 160"]
+    assert texts(infer.texts) == [" 2,000 (batch 8)"]
+    assert texts(train.texts) == [" 0 none"]
+    assert texts(infer.get_yticklabels()) == ["lambda_resnet50, 160"]
 
 
 def test_claims_of_an_experiment(drawn):
     verdicts = ["supported", "contradicted", "no difference found"]
     rows: list[dict] = [
         {"kind": "claim", "table": "T", "claim": f"{low} > 0", "metric": metric}
-        | {"verdict": verdict}
-        | {"low": low, "high": low + 2, "difference": low + 1}
+        | {"verdict": verdict, "low": low, "high": low + 2, "difference": low + 1}
         for metric in ("accuracy", "moved")
         for low, verdict in zip((1, -3, -1), verdicts, strict=True)
     ]
@@ -179,8 +174,7 @@ def test_claims_of_an_experiment(drawn):
     assert plotted[::2] == [[[1, 0], [3, 0]], [[-3, 1], [-1, 1]], [[-1, 2], [1, 2]]]
     assert plotted[1::2] == [[[2, 0]], [[-2, 1]], [[0, 2]]]
     assert len({line.get_color() for line in axis.lines[1:]}) == 3
-    labels = [label.get_text() for label in axis.get_yticklabels()]
-    assert labels == ["T: 1 > 0", "T: -3 > 0", "T: -1 > 0"]
+    assert texts(axis.get_yticklabels()) == ["T: 1 > 0", "T: -3 > 0", "T: -1 > 0"]
 
 
 def test_rows_of_an_experiment(drawn):
@@ -199,12 +193,12 @@ def test_rows_of_an_experiment(drawn):
     ]
     figures = drawn(report([], benchmark="experiment", rows=rows))
     times, (sizes,) = (figures[f"a_{name}.png"].axes for name in ("times", "data"))
-    assert [one.get_text() for one in times[0].get_yticklabels()] == ["convolution", "lambda"]
+    assert texts(times[0].get_yticklabels()) == ["convolution", "lambda"]
     points = [[bars.lines[0].get_xydata().tolist() for bars in axis.containers] for axis in times]
     accuracies = [[[88.0, 0]], [[90.0, 1]]]
     assert points == [[[[6.0, 0]], [[12.0, 1]]], accuracies, accuracies]
     (legend,) = figures["a_times.png"].legends
-    assert [one.get_text() for one in legend.texts] == ["convolutions", "lambda layers"]
+    assert texts(legend.texts) == ["convolutions", "lambda layers"]
     lines = {bars.get_label(): bars.lines[0].get_ydata().tolist() for bars in sizes.containers}
     assert lines == {"lambda": [70.0, 90.0], "convolution": [72.0, 88.0]}
-    assert [one.get_text() for one in sizes.get_xticklabels()] == ["60", "all"]
+    assert texts(sizes.get_xticklabels()) == ["60", "all"]

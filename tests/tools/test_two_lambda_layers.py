@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+from support import networks
 
 from lambda_keras.layers import LambdaLayer
 from lambda_keras.models.mixers import MIXERS
@@ -12,12 +13,8 @@ from zoo.registry import create_model
 def test_is_two_layers_with_a_normalization_between():
     keras.utils.set_random_seed(0)
     arguments = {"num_heads": 2, "key_dim": 4, "scope": 3, "momentum": 0.5}
-    layer, first = (
-        TwoLambdaLayers(8, strides=2, **arguments),
-        LambdaLayer(8, strides=2, **arguments),
-    )
-    second = LambdaLayer(8, **arguments)
-    x = np.random.default_rng(0).standard_normal((2, 6, 6, 8)).astype("float32")
+    layer, first = (kind(8, strides=2, **arguments) for kind in (TwoLambdaLayers, LambdaLayer))
+    second, x = LambdaLayer(8, **arguments), networks.images(2, 6, 6, 8)
     assert layer(x).shape == first(x).shape == (2, 3, 3, 8)
     second.build((2, 3, 3, 8))
     assert not np.array_equal(layer.query_kernel, layer.second.query_kernel)
