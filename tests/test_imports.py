@@ -12,14 +12,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("lambda_keras", "zoo")
 # Each may import itself and those before it; lambda_keras alone stands for its __init__.
-ORDER = (
-    "lambda_keras.layers",
-    "lambda_keras.models",
-    "lambda_keras.weights",
-    "lambda_keras.applications",
-    "lambda_keras",
-    "zoo",
-)
+ORDER = [f"lambda_keras.{name}" for name in ("layers", "models", "weights", "applications")]
+ORDER += ["lambda_keras", "zoo"]
 # The rooms of zoo by the rows of CONTRIBUTING.md: each may import itself and those of the rows
 # before, none of its own row.
 LAW = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("| rooms | contents |")[2]
@@ -27,14 +21,9 @@ FLOORS = [re.findall(r"`(\w+)`", row) for row in re.findall(r"(?m)^\| (`[^|]*) \
 # Slow to import or optional: zoo imports them inside the functions that need them.
 HEAVY = {"PIL", "matplotlib", "official", "scipy", "sklearn", "tensorflow_datasets", "torch"}
 # Plots fail before a run trains; detectors are the Model Garden's.
-NEEDED = {
-    "zoo.plots": {"matplotlib"},
-    "zoo.detection.plots": {"matplotlib"},
-    "zoo.benchmark.plots": {"matplotlib"},
-    "zoo.detection.detector": {"official"},
-    "zoo.detection.experiment": {"official"},
-    "zoo.detection.train": {"official"},
-}
+PLOTS = ("zoo.plots", "zoo.detection.plots", "zoo.benchmark.plots")
+NEEDED = {name: {"matplotlib"} for name in PLOTS}
+NEEDED |= {f"zoo.detection.{name}": {"official"} for name in ("detector", "experiment", "train")}
 
 pytestmark = pytest.mark.one_backend
 
@@ -89,9 +78,8 @@ def test_the_law_holds_in_zoo():
         if not module.startswith("zoo."):
             continue
         # `from a import b` gives a.b, which is either a module or a name in the module a.
-        names = {
-            name if name in SOURCES else name.rpartition(".")[0] for name in IMPORTS[module][0]
-        }
+        every = IMPORTS[module][0]
+        names = {name if name in SOURCES else name.rpartition(".")[0] for name in every}
         graph[module] = {name for name in names if name.startswith("zoo.")} - {module}
         own = within(module, floor)
         assert own, f"{module} is in no room"
@@ -130,14 +118,8 @@ def test_the_packages_of_pip_install_are_enough_for_lambda_keras():
         "import lambda_keras.weights; print(*sorted(set(sys.modules) - before))"
     )
     missing = "import sys; sys.modules.update(dict.fromkeys(('pydantic', 'yaml', 'PIL')));"
-    result = subprocess.run(
-        [sys.executable, "-c", missing + script],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    loaded = result.stdout.split()
+    command = [sys.executable, "-c", missing + script]
+    loaded = subprocess.check_output(command, cwd=ROOT, text=True).split()
     assert "lambda_keras.layers" in loaded
     known = {"lambda_keras", *sys.stdlib_module_names}
     assert not {name.split(".")[0] for name in loaded} - known
@@ -153,11 +135,9 @@ def test_modules_and_names_in_backticks_exist():
     for file, name in named:
         *parents, last = name.split(".")
         place = ROOT.joinpath(*parents)
-        modules = [
-            one for one in (place.with_suffix(".py"), place / "__init__.py") if one.is_file()
-        ]
-        if not any(one.exists() for one in (place / last, place / f"{last}.py")) and not any(
-            re.search(rf"\b{last}\b", module.read_text()) for module in modules
-        ):
+        files = (place.with_suffix(".py"), place / "__init__.py")
+        texts = [one.read_text() for one in files if one.is_file()]
+        is_module = any(one.exists() for one in (place / last, place / f"{last}.py"))
+        if not is_module and not any(re.search(rf"\b{last}\b", text) for text in texts):
             missing.append((file, name))
     assert missing == []

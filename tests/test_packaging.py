@@ -38,12 +38,8 @@ def sdist(tmp_path_factory) -> Path:
     # setuptools takes tests/test*.py along unless it is told otherwise.
     (source / "tests").mkdir()
     shutil.copy(__file__, source / "tests")
-    subprocess.run(
-        [sys.executable, "-c", BUILD.format(str(target))],
-        cwd=source,
-        check=True,
-        capture_output=True,
-    )
+    build = [sys.executable, "-c", BUILD.format(str(target))]
+    subprocess.run(build, cwd=source, check=True, capture_output=True)
     (path,) = target.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         archive.extractall(target, filter="data")
@@ -55,10 +51,8 @@ def wheel_path(sdist, tmp_path_factory) -> Path:
     """The wheel that the source distribution gives."""
     target = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
-    subprocess.run(
-        [*pip, "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", target, sdist],
-        check=True,
-    )
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", target]
+    subprocess.run([*pip, *options, sdist], check=True)
     (path,) = target.glob("*.whl")
     return path
 
@@ -127,8 +121,8 @@ def test_nothing_says_to_install_the_project_by_its_bare_name():
     sources = [path for name in PACKAGES for path in (ROOT / name).rglob("*.py")]
     for path in (*pages, *sources, *(ROOT / "notebooks").glob("*.ipynb")):
         for line in path.read_text("utf-8").splitlines():
-            _, is_there, rest = line.partition("pip install")
-            assert not (is_there and rest.strip(" '\"").startswith(("lambda_keras", "lambda-k"))), (
+            _, _, rest = line.partition("pip install")
+            assert not rest.strip(" '\"").startswith(("lambda_keras", "lambda-k")), (
                 f"{path}: {line}"
             )
 

@@ -16,19 +16,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Errors about these are of this project. Not its own: unknown types of Keras, TensorFlow and
 # scikit-learn, which have no stubs, missing annotations in what the pages define, and expressions
 # that a page shows the value of.
-RULES = {
-    "reportAbstractUsage",
-    "reportArgumentType",
-    "reportAttributeAccessIssue",
-    "reportCallIssue",
-    "reportDeprecated",
-    "reportIndexIssue",
-    "reportMissingImports",
-    "reportOptionalMemberAccess",
-    "reportPrivateImportUsage",
-    "reportPrivateUsage",
-    "reportUndefinedVariable",
-}
+KINDS = "AbstractUsage ArgumentType AttributeAccessIssue CallIssue Deprecated IndexIssue "
+KINDS += "MissingImports OptionalMemberAccess PrivateImportUsage PrivateUsage UndefinedVariable"
+RULES = {f"report{kind}" for kind in KINDS.split()}
 BACKENDS = r'Import "(jax|torch)[\w.]*" could not be resolved'  # not in every environment
 YOURS = r'"(classes|images|labels|pixels)" is not defined'  # data of the reader
 KERAS = r'parameter "jit_compile" of type "str"'  # whose annotation is inferred from "auto"
@@ -60,12 +50,10 @@ def test_pages_and_public_names_pass_pyright(tmp_path):
     assert len(imports) > 50
     (tmp_path / "public_names.py").write_text("\n".join(imports), encoding="utf-8")
     (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    pyright = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", "."]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     result = subprocess.run(
-        [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", "."],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        pyright, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False
     )
     found = []
     for error in json.loads(result.stdout)["generalDiagnostics"]:

@@ -28,15 +28,24 @@ from zoo.registry import create_model
 
 NAN, INFINITY = float("nan"), float("inf")
 SHAPE = "expected input_shape (height, width, channels) of positive integers"
+SHAPES = [
+    (0, 32, 3),
+    (32, 32, 0),
+    (32, 32, None),
+    (32.5, 32, 3),
+    (32, 32, True),
+    (32, 32),
+    32,
+    "abc",
+]
 STAGES = ", one for each of the stages ('c2', 'c3', 'c4', 'c5'). Received: "
+OF_SMALL = ([1, 2], (0, 0, 0, 0), (1, 1, -1, 1), (1, 1, 0.5, 1), 4)
+IMAGENET = {"weights": "imagenet"}
+OF_THESE = " with weights='imagenet', which are of these. Received: "
 OF_TENSOR = "expected input_tensor of floats, as preprocess_input returns them. Received: dtype="
 # What the message has beside the values of the arguments: `name=value`.
 CONSTRUCTORS = [
-    *(
-        (LambdaResNet14, {"input_shape": shape}, SHAPE)
-        for shape in [(0, 32, 3), (32, 32, 0), (32, 32, None), (32.5, 32, 3), (32, 32, True)]
-    ),
-    *((LambdaResNet14, {"input_shape": shape}, SHAPE) for shape in [(32, 32), 32, "abc"]),
+    *((LambdaResNet14, {"input_shape": shape}, SHAPE) for shape in [*SHAPES, "abc"]),
     (LambdaResNet14, {"input_shape": (None, 7, 3)}, "at least 8 pixels, the stride of the last"),
     (LambdaResNet50, {"input_shape": (31, 64, 3)}, "at least 32 pixels"),
     (MobileNetV2, {"input_shape": (64, 31, 3)}, "at least 32 pixels"),
@@ -65,7 +74,7 @@ CONSTRUCTORS = [
     (LambdaResNet50, {"placement": list("CCLL")}, "four letters C"),
     *(
         (LambdaResNet14, {"blocks": value}, "four integers, one for each of the stages")
-        for value in ([1, 2], (0, 0, 0, 0), (1, 1, -1, 1), (1, 1, 0.5, 1), 4)
+        for value in OF_SMALL
     ),
     *(
         (constructor, {"blocks": value}, f"four positive integers{STAGES}blocks={value!r}")
@@ -74,8 +83,8 @@ CONSTRUCTORS = [
     ),
     (
         LambdaResNet26T,
-        {"blocks": [2, 2, 3, 2], "weights": "imagenet"},
-        "blocks=(2, 2, 2, 2) with weights='imagenet', which are of these. Received: blocks=[2, 2, ",
+        {"blocks": [2, 2, 3, 2], **IMAGENET},
+        f"blocks=(2, 2, 2, 2){OF_THESE}bl",
     ),
     *((LambdaResNet14, {"filters": value}, "positive integer") for value in (0, 8.5)),
     (LambdaResNet50, {"num_heads": 3}, "Received: filters=256, num_heads=3"),
@@ -104,11 +113,7 @@ CONSTRUCTORS = [
         (ResNet50, {"squeeze_excitation": value}, "True or False, or one of them for each")
         for value in (1, None, [True] * 3, "1111")
     ),
-    (
-        ResNetRS50,
-        {"squeeze_excitation": False, "weights": "imagenet"},
-        "with weights='imagenet', which are of these. Received: squeeze_excitation=False",
-    ),
+    (ResNetRS50, {"squeeze_excitation": False, **IMAGENET}, f"{OF_THESE}squeeze_excitation=False"),
     (LambdaResNet14, {"mixer": "axial", "input_shape": (16, None, 3)}, "offset of a map"),
     (LambdaResNet14, {"mixer": "augmented"}, "for AugmentedConvolution"),
     (BoTNet26T256, {"input_shape": (None, None, 3)}, "known height and width for GlobalAttention"),
@@ -134,17 +139,11 @@ CALLS = [
     (lambda: decode_predictions(SCORES[0]), "(images, 1000). Received: shape=(1000,)"),
     (lambda: decode_predictions(SCORES[:, 1:]), "Received: shape=(2, 999)"),
     (lambda: decode_predictions(SCORES[None]), "Received: shape=(1, 2, 1000)"),
-    (
-        lambda: decode_predictions(SCORES, 1, "digits"),
-        "one of imagenet, fashion_mnist. Received: weights='digits'",
-    ),
+    (lambda: decode_predictions(SCORES, 1, "digits"), "fashion_mnist. Received: weights='digits'"),
     (lambda: decode_predictions(SCORES * NAN), "that are numbers. Received: predictions=nan"),
     (lambda: decode_predictions(SCORES.astype("str")), f"{TYPES}str"),
     *(
-        (
-            lambda top=top: decode_predictions(SCORES, top),
-            f"positive integer. Received: top={top!r}",
-        )
+        (lambda top=top: decode_predictions(SCORES, top), f"integer. Received: top={top!r}")
         for top in (0, 2.5, True, None)
     ),
     *((lambda size=size: Preprocessing(size, 0.9), f"{SIZE}{size}") for size in (0, True, 8.0)),

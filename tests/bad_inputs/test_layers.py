@@ -11,6 +11,9 @@ from lambda_keras.layers.base import constraints_of
 from lambda_keras.layers.pooling import SymmetricMaxPooling2D
 
 NAN, INFINITY = float("nan"), float("inf")
+NORMS = "normalization to be one of batch, softmax, batch_softmax, None"
+POSITIONS = "position_embedding to be one of relative, absolute, relation, shared, None"
+FEATURES = "feature_map to be one of softmax, elu, favor, relu"
 # Kind of argument: what is expected, values that are refused, values at the ends that are not.
 KINDS = {
     "positive": ("a positive integer", (0, -1, 2.0, "4", True, [1], (2, 2)), (1,)),
@@ -32,124 +35,81 @@ KINDS = {
     "local_scope": ("positive odd integer", (4, 0, None, (3, 3)), (1,)),
     "value_norm": ("value_normalization to be one of batch, None", ("softmax",), (None,)),
     "key_norm": ("key_normalization to be one of softmax, l2, None", ("batch",), ("l2", None)),
-    "query_norm": (
-        "query_normalization to be one of batch, softmax, batch_softmax, None",
-        ("l2", ["batch"]),
-        (None,),
-    ),
-    "position": (
-        "position_embedding to be one of relative, absolute, relation, shared, None",
-        ("rotary", ["relative"], np.ones(2)),
-        ("absolute", "shared", None),
-    ),
+    "query_norm": (f"query_{NORMS}", ("l2", ["batch"]), (None,)),
+    "position": (POSITIONS, ("rotary", ["relative"], np.ones(2)), ("absolute", "shared", None)),
     "implementation": ("implementation to be one of auto, einsum, ", ("fast", None), ("conv",)),
-    "feature_map": (
-        "feature_map to be one of softmax, elu, favor, relu",
-        ("exp", None, ["elu"]),
-        ("relu",),
-    ),
+    "feature_map": (FEATURES, ("exp", None, ["elu"]), ("relu",)),
 }
 SIZES = {"filters": 8, "num_heads": 1}
-PROJECTIONS = {"flag": "multi_query output_projection", "positive": "filters num_heads strides"}
-# Layer, its arguments, kinds of arguments with their names.
+# Layer, its arguments, kinds of arguments with their names. Keras has `synchronized=True` on
+# TensorFlow alone.
+NORM = "momentum: momentum, epsilon: epsilon"
+OF_NORM = "center scale renorm" + " synchronized" * (backend() == "tensorflow")
+OF_LAMBDA = (
+    "positive: filters num_heads key_dim intra_depth strides dilation_rate, scope: scope, "
+    "flag: multi_query use_content use_bias use_projection_bias causal strided_queries, "
+    "implementation: implementation, position: position_embedding, "
+    "query_norm: query_normalization, key_norm: key_normalization, "
+    "value_norm: value_normalization, "
+    "keras: query_initializer embeddings_initializer kernel_regularizer"
+)
+PROJECTED = "flag: multi_query output_projection, positive: filters num_heads strides"
 CONSTRAINTS = [
     (
         layers.BatchNormalization,
         {"renorm": True},
-        {
-            "integer": "axis",
-            # Keras has `synchronized=True` on TensorFlow alone.
-            "flag": "center scale renorm" + " synchronized" * (backend() == "tensorflow"),
-            "momentum": "momentum renorm_momentum",
-            "epsilon": "epsilon",
-        },
+        f"integer: axis, flag: {OF_NORM}, momentum: momentum renorm_momentum, epsilon: epsilon",
     ),
-    (
-        layers.LambdaLayer,
-        {**SIZES, "implementation": "einsum"},
-        {
-            "positive": "filters num_heads key_dim intra_depth strides dilation_rate",
-            "flag": "multi_query use_content use_bias use_projection_bias causal strided_queries",
-            **{kind: kind for kind in ("scope", "momentum", "epsilon", "implementation")},
-            "position": "position_embedding",
-            "query_norm": "query_normalization",
-            "key_norm": "key_normalization",
-            "value_norm": "value_normalization",
-            "keras": "query_initializer embeddings_initializer kernel_regularizer",
-        },
-    ),
-    (layers.RelativePositionEmbedding, {}, {"positive": "key_dim intra_depth", "scope": "scope"}),
-    (layers.SqueezeExcitation, {}, {"ratio": "ratio"}),
-    (layers.StochasticDepth, {"rate": 0.5}, {"rate": "rate", "seed": "seed"}),
-    (SymmetricMaxPooling2D, {}, {"positive": "pool_size strides"}),
-    (layers.GlobalAttention, SIZES, {**PROJECTIONS, "flag": "scale_positions multi_query"}),
+    (layers.LambdaLayer, {**SIZES, "implementation": "einsum"}, f"{OF_LAMBDA}, {NORM}"),
+    (layers.RelativePositionEmbedding, {}, "positive: key_dim intra_depth, scope: scope"),
+    (layers.SqueezeExcitation, {}, "ratio: ratio"),
+    (layers.StochasticDepth, {"rate": 0.5}, "rate: rate, seed: seed"),
+    (SymmetricMaxPooling2D, {}, "positive: pool_size strides"),
+    (layers.GlobalAttention, SIZES, f"{PROJECTED}, flag: scale_positions multi_query"),
     (
         layers.LocalAttention,
         {**SIZES, "key_dim": 4},
-        {**PROJECTIONS, "local_scope": "scope", "flag": "mask_padding output_projection"},
+        f"{PROJECTED}, local_scope: scope, flag: mask_padding output_projection",
     ),
     (
         layers.HaloAttention,
         SIZES,
-        {
-            "positive": "filters key_dim block_size",
-            "count": "halo_size",
-            "flag": "mask_padding scale_positions strided_queries",
-        },
+        "positive: filters key_dim block_size, count: halo_size, "
+        "flag: mask_padding scale_positions strided_queries",
     ),
     (
         layers.AxialAttention,
         {**SIZES, "key_dim": 2},
-        {
-            "positive": "filters num_heads key_dim strides",
-            "flag": "output_projection",
-            "momentum": "momentum",
-            "epsilon": "epsilon",
-        },
+        f"positive: filters num_heads key_dim strides, flag: output_projection, {NORM}",
     ),
-    (
-        layers.DoubleAttention,
-        {},
-        {"ratio": "ratio", "momentum": "momentum", "epsilon": "epsilon"},
-    ),
+    (layers.DoubleAttention, {}, f"ratio: ratio, {NORM}"),
     (
         layers.LinearAttention,
         SIZES,
-        {
-            **PROJECTIONS,
-            "positive": "key_dim num_features",
-            "number": "epsilon",
-            "count": "seed",
-            "feature_map": "feature_map",
-        },
+        f"{PROJECTED}, positive: key_dim num_features, number: epsilon, count: seed, "
+        "feature_map: feature_map",
     ),
     (
         layers.AugmentedConvolution,
         {"filters": 20, "num_heads": 1},
-        {"positive": "num_heads key_dim value_filters strides attention_pool"},
+        "positive: num_heads key_dim value_filters strides attention_pool",
     ),
 ]
 # Of arguments that do not fit one another: layer, arguments, what was expected, what came.
 RELATION = {"position_embedding": "relation", "num_relations": 2}
 DIVISIBLE = "filters divisible by num_heads"
+NONE, DEPTHWISE = {"position_embedding": None}, {"implementation": "depthwise_conv"}
+STRIDED = {"strides": 2, "strided_queries": True}
 UNFIT = [
     ({"filters": 9}, DIVISIBLE, "filters=9, num_heads=2"),
     ({"causal": True, "strides": 2}, "strides=1 for causal=True", "strides=2, strided_queries=F"),
     ({"causal": True, "implementation": "fourier"}, "for causal=True", "='fourier'"),
     ({"position_embedding": "absolute", "implementation": "conv"}, "absolute emb", "='conv'"),
     ({**RELATION, "implementation": "conv"}, "for relation embeddings", "='conv'"),
-    (
-        {"use_content": False, "position_embedding": None},
-        "a content lambda or position lambdas",
-        "use_content=False, position_embedding=None",
-    ),
-    ({"use_bias": True, "position_embedding": None}, "use_bias=True", "position_embedding=None"),
+    ({"use_content": False, **NONE}, "a content lambda or", "use_content=False, position_emb"),
+    ({"use_bias": True, **NONE}, "use_bias=True", "position_embedding=None"),
     ({"position_embedding": "shared", "multi_query": False}, "multi_query=True", "=False"),
-    (
-        {"intra_depth": 2, "implementation": "depthwise_conv"},
-        "'conv', 'toeplitz_conv', 'fourier') for intra_depth=2",
-        "implementation='depthwise_conv'",
-    ),
+    ({"intra_depth": 2, **DEPTHWISE}, "'toeplitz_conv', 'fourier') for intra_depth=2", "='depth"),
     ({**RELATION, "num_relations": None}, "num_relations, a positive integer", "=None"),
     *(({**RELATION, "num_relations": n}, "positive integer", f"={n!r}") for n in (0, 2.0, True)),
     ({"num_relations": 2}, "for position_embedding='relation' only", "num_relations=2, "),
@@ -158,12 +118,7 @@ UNFIT = [(layers.LambdaLayer, *row) for row in UNFIT] + [
     (layers.GlobalAttention, {"filters": 9}, DIVISIBLE, "filters=9, num_heads=2"),
     (layers.LocalAttention, {"key_dim": 3}, "even key_dim", "key_dim=3"),
     (layers.LocalAttention, {"filters": 6}, "even key_dim", "key_dim=3"),
-    (
-        layers.HaloAttention,
-        {"block_size": 7, "strides": 2, "strided_queries": True},
-        "divisible by strides",
-        "block_size=7, strides=2",
-    ),
+    (layers.HaloAttention, {**STRIDED, "block_size": 7}, "divisible by strides", "7, strides=2"),
     (layers.AxialAttention, {"filters": 9}, DIVISIBLE, "filters=9, num_heads=2"),
     (layers.AxialAttention, {"filters": 1}, DIVISIBLE, "filters=1, num_heads=2"),
     (layers.AugmentedConvolution, {"value_filters": 8}, "less than filters", "value_filters=8"),
@@ -183,7 +138,8 @@ def integers(*shape):
     return zeros(*shape, dtype="int32")
 
 
-SHARED = {"position_embedding": "shared"}
+SHARED, MATMUL = {"position_embedding": "shared"}, {"implementation": "dense_matmul"}
+TABLE = {"position_embeddings": zeros(2, 1, 3)}
 ROWS, OWN = (2, 4, 6), "for masks or relations of each example"
 # Arguments of a lambda layer, shapes of inputs and context, call, what was expected, what came.
 CALLS = [
@@ -192,7 +148,7 @@ CALLS = [
     ({}, [(2, 0, 4, 6)], {}, "at least 1", "(2, 0, 4, 6)"),
     ({}, [(2, 4, 4, 0)], {}, "at least 1", "(2, 4, 4, 0)"),
     ({"scope": (3, 3)}, [(2, 5, 6)], {}, "one scope for each of the 1 axes", "scope=(3, 3)"),
-    ({"implementation": "depthwise_conv"}, [(1, 2, 2, 2, 6)], {}, "a grid of 3 axes", "'depth"),
+    (DEPTHWISE, [(1, 2, 2, 2, 6)], {}, "a grid of 3 axes", "'depth"),
     ({}, [ROWS, (2, 4, 4, 6)], {}, "context of the rank", "(2, 4, 4, 6)"),
     ({}, [ROWS, (3, 4, 6)], {}, "as many examples as the inputs", "(2, 3)"),
     ({}, [ROWS, (2, 0, 6)], {}, "at least 1", "(2, 0, 6)"),
@@ -218,21 +174,9 @@ CALLS = [
     (RELATION, [ROWS], {"relations": integers(2, 4, 4, 2)}, "(4, 4) or (2, 4, 4)", "(2, 4, 4, 2)"),
     (RELATION, [ROWS], {"relations": zeros(4, 4)}, "relations of an integer dtype", "dtype"),
     (RELATION, [ROWS], {"relations": masks(4, 4)}, "relations of an integer dtype", "dtype"),
-    (
-        {**RELATION, "implementation": "dense_matmul"},
-        [ROWS],
-        {"relations": integers(2, 4, 4)},
-        OWN,
-        "implementation='dense_matmul'",
-    ),
+    ({**RELATION, **MATMUL}, [ROWS], {"relations": integers(2, 4, 4)}, OWN, "='dense_matmul'"),
     ({}, [ROWS], {"relations": integers(4, 4)}, "no relations in the call", "='relative'"),
-    (
-        RELATION,
-        [ROWS],
-        {"position_embeddings": zeros(2, 1, 3)},
-        "no position_embeddings in the call",
-        "position_embedding='relation'",
-    ),
+    (RELATION, [ROWS], TABLE, "no position_embeddings in the call", "='relation'"),
     (SHARED, [(2, 5, 6)], {}, "(3, 1, 3)", "None"),
     (SHARED, [(2, 5, 6)], {"position_embeddings": zeros(5, 1, 3)}, "(3, 1, 3)", "(5, 1, 3)"),
 ]
@@ -245,12 +189,8 @@ BUILDS = [
 ]
 MAP, KNOWN = "(batch, height, width, depth)", "a map of known size"
 CHANNELS = "known number of channels"
-ATTENTION = [
-    layers.GlobalAttention,
-    layers.HaloAttention,
-    layers.AxialAttention,
-    layers.AugmentedConvolution,
-]
+ATTENTION = [layers.GlobalAttention, layers.HaloAttention, layers.AxialAttention]
+ATTENTION += [layers.AugmentedConvolution]
 BUILDS = [(layers.LambdaLayer, *row) for row in BUILDS] + [
     (layers.RelativePositionEmbedding, {}, (2, 6), "grid of 1 to 3 axes", "()"),
     (layers.RelativePositionEmbedding, {"scope": None}, (2, 0, 6), "of at least 1", "(0,)"),
@@ -271,25 +211,13 @@ BUILDS = [(layers.LambdaLayer, *row) for row in BUILDS] + [
     (layers.DoubleAttention, None, (2, 4, 4, None), CHANNELS, "(2, 4, 4, None)"),
 ]
 BUILT = "the map and the depth that the layer was built for, "
+GRIDS = "grids of inputs and context that the position embeddings were built for, "
+ABSOLUTE = {"position_embedding": "absolute"}
 # Layer, its arguments, the shapes of two calls, what was expected, what came.
 SECOND_CALLS = [
     (layers.LambdaLayer, {}, ROWS, (2, 4, 5), "depths of inputs and context", "(5, 5)"),
-    (
-        layers.LambdaLayer,
-        {"scope": None},
-        ROWS,
-        (2, 5, 6),
-        "grids of inputs and context that the position embeddings were built for, ((4,), (4,))",
-        "((5,), (5,))",
-    ),
-    (
-        layers.LambdaLayer,
-        {"position_embedding": "absolute"},
-        (1, 4, 4, 6),
-        (1, 2, 8, 6),
-        "built for, ((4, 4), (4, 4))",
-        "((2, 8), (2, 8))",
-    ),
+    (layers.LambdaLayer, {"scope": None}, ROWS, (2, 5, 6), f"{GRIDS}((4,), (4,))", "((5,), (5,))"),
+    (layers.LambdaLayer, ABSOLUTE, (1, 4, 4, 6), (1, 2, 8, 6), f"{GRIDS}((4, 4)", "((2, 8), (2, "),
     (layers.LambdaLayer, {}, ROWS, (2, 4, 4, 6), "a grid of 1 axes", "grid=(4, 4)"),
     (layers.LinearAttention, {}, (2, 4, 4, 6), (2, 5, 4, 5), "the depth that the", "(5,)"),
     (layers.GlobalAttention, {}, (2, 4, 4, 6), (2, 4, 5, 6), f"{BUILT}(4, 4, 6)", "(4, 5, 6)"),
@@ -319,16 +247,21 @@ def assert_refused(function, expected, came):
     assert came in received
 
 
+def kinds_of(text: str) -> dict[str, str]:
+    """The kinds of arguments by their names."""
+    parts = (part.split(": ") for part in text.split(", "))
+    return {name: kind for kind, names in parts for name in names.split()}
+
+
 @pytest.mark.parametrize(("layer", "arguments", "kinds"), CONSTRAINTS)
 def test_constraints(layer, arguments, kinds):
-    for kind, names in kinds.items():
+    for name, kind in kinds_of(kinds).items():
         expected, refused, accepted = KINDS[kind]
-        for name in names.split():
-            for value in refused:
-                came = f"{name}={value!r}".replace("\n", "").replace("       ", " ")
-                assert_refused(lambda v=value, n=name: layer(**{**arguments, n: v}), expected, came)
-            for value in accepted:
-                layer(**{**arguments, name: value})
+        for value in refused:
+            came = f"{name}={value!r}".replace("\n", "").replace("       ", " ")
+            assert_refused(lambda v=value, n=name: layer(**{**arguments, n: v}), expected, came)
+        for value in accepted:
+            layer(**{**arguments, name: value})
 
 
 @pytest.mark.parametrize("layer", [row[0] for row in CONSTRAINTS[1:]])
@@ -336,9 +269,7 @@ def test_every_argument_has_a_row(layer):
     constrained = {name for name, one in constraints_of(layer).items() if one is not None}
     own = next(kinds for one, _, kinds in CONSTRAINTS if one is layer)
     # Arguments of base classes are tested with one of their layers.
-    common = {*PROJECTIONS["flag"].split(), *PROJECTIONS["positive"].split(), "key_dim"}
-    tested = {name for names in own.values() for name in names.split()}
-    assert constrained - common <= tested | {"num_relations"}
+    assert constrained <= {*kinds_of(f"{PROJECTED}, {own}"), "key_dim", "num_relations"}
 
 
 @pytest.mark.parametrize(("layer", "arguments", "expected", "came"), UNFIT)

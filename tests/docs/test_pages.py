@@ -58,14 +58,12 @@ def test_notebooks_have_tables_sharp_figures_and_one_gray(open_page):
     page = open_page("notebooks/paper_tables")
     assert "| --- |" not in page.locator("article").inner_text()
     assert page.locator(".cell_output table").count() == 4
-    sizes = page.locator(".cell_output img").evaluate_all(
-        "images => images.map((one) => [one.naturalWidth, Number(one.getAttribute('width'))])"
-    )
+    widths = "images => images.map((one) => [one.naturalWidth, Number(one.getAttribute('width'))])"
+    sizes = page.locator(".cell_output img").evaluate_all(widths)
     assert sizes
     assert all(natural >= 2 * width - 1 > 0 for natural, width in sizes)
-    colors = page.locator(".cell_input, .cell pre, .cell .highlight").evaluate_all(
-        "parts => parts.map((one) => getComputedStyle(one).backgroundColor)"
-    )
+    colors = "parts => parts.map((one) => getComputedStyle(one).backgroundColor)"
+    colors = page.locator(".cell_input, .cell pre, .cell .highlight").evaluate_all(colors)
     assert len(set(colors) - {"rgba(0, 0, 0, 0)"}) == 1
 
 

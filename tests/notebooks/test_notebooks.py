@@ -116,8 +116,8 @@ def test_every_notebook_is_listed_and_tested():
 @pytest.mark.parametrize("name", CASES)
 def test_runs_and_learns(name, tmp_path, monkeypatch):
     """In a folder like that of the checkout, and as a reader runs it: without settings of logs."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
+    for variable, value in {"PYTHONPATH": str(ROOT), "KERAS_BACKEND": "tensorflow"}.items():
+        monkeypatch.setenv(variable, value)
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
     folder = tmp_path / "notebooks"
     folder.mkdir()
@@ -160,25 +160,12 @@ def test_committed_outputs(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_first_cell_installs_from_the_checkout(name):
+def test_installs_from_the_checkout_defines_nothing_and_imports_public_names(name):
     assert INSTALL.fullmatch(code_of(read(name))[0])
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_defines_nothing(name):
+    nodes = [*ast.walk(tree_of(read(name)))]
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-    assert not [
-        ast.unparse(node) for node in ast.walk(tree_of(read(name))) if isinstance(node, definitions)
-    ]
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_imports_public_names_only(name):
-    modules = {
-        node.module
-        for node in ast.walk(tree_of(read(name)))
-        if isinstance(node, ast.ImportFrom) and node.module
-    }
+    assert not [ast.unparse(node) for node in nodes if isinstance(node, definitions)]
+    modules = {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
     own = {module for module in modules if module.split(".")[0] in ("zoo", "lambda_keras")}
     assert own
     assert own <= {"zoo.api", "lambda_keras.applications", "lambda_keras.layers"}
