@@ -10,10 +10,7 @@ import pytest
 from support import leftovers
 
 TESTS = Path(__file__).parent
-pytestmark = [
-    pytest.mark.one_backend,
-    pytest.mark.needs("/proc"),
-]
+pytestmark = [pytest.mark.one_backend, pytest.mark.needs("/proc")]
 # A process that ignores signals, in a session of its own, and its child.
 INNER = """
 import subprocess, sys, time

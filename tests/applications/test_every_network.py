@@ -15,12 +15,9 @@ import pytest
 from support import networks
 from support.counts import counts_of_deep
 
-from lambda_keras.applications import (
-    count_flops,
-    feature_extractor,
-    fold_batch_normalization,
-)
+from lambda_keras.applications import count_flops, feature_extractor, fold_batch_normalization
 from lambda_keras.models.specs import NETWORKS, ResNetSpec
+from zoo.precision import precision
 from zoo.registry import create_model
 
 # Deeper ones have the same blocks, and so do the placements of lambda layers between these two.
@@ -34,8 +31,8 @@ NAMES = [
     if not any(depth in name for depth in DEPTHS) and not re.fullmatch(PLACEMENTS, name)
 ]
 # Global embeddings are for one size.
-FIXED = ("lambda_resnet26rpt_256", "botnet26t_256", "resnet50_global", "resnet50_axial")
-FIXED += ("resnet50_augmented",)
+FIXED = ["lambda_resnet26rpt_256", "botnet26t_256"]
+FIXED += [f"resnet50_{mixer}" for mixer in ("global", "axial", "augmented")]
 CLASSES = 5
 LINEAR_BETA = r"(block\d+_(project_bn|out)|c\d)/beta"
 # Random features stay as they are drawn, and a softmax does not see what all its logits share.
@@ -115,11 +112,8 @@ def test_one_step_of_fit_changes_every_variable(name, model):
         for variable, value in zip(model.variables, before, strict=False):
             variable.assign(value)
     assert np.isfinite(history.history["loss"][0])
-    unchanged = {
-        variable.path
-        for variable, old, new in zip(model.variables, before, after, strict=False)
-        if np.array_equal(old, new)
-    }
+    changes = zip(model.variables, before, after, strict=False)
+    unchanged = {one.path for one, old, new in changes if np.array_equal(old, new)}
     # The next normalization takes away what is added to a linear bottleneck (MobileNetV2).
     known = f"{LINEAR_BETA}|{CONSTANT}|{NORMALIZED_AWAY}"
     assert {path for path in unchanged if not re.fullmatch(known, path)} == set()
@@ -145,12 +139,8 @@ def test_features_of_other_channels(name):
 
 
 def test_mixed_bfloat16(name, model):
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    try:
+    with precision("mixed_bfloat16"):
         mixed = create(name, classes=CLASSES)
-    finally:
-        keras.config.set_dtype_policy(before)
     mixed.set_weights(model.get_weights())
     assert mixed.get_layer("c5").compute_dtype == "bfloat16"
     assert {variable.dtype for variable in mixed.variables} == {"float32"}
@@ -192,12 +182,11 @@ MIXED = {name for name, row in NETWORKS.items() if "mixer" in row.arguments}
 BUILT = [name for name in NETWORKS if name not in MIXED.union(*DEEP.values())]
 # `make test` counts the first of each constructor.
 FIRST = {NETWORKS[name].constructor: name for name in reversed(BUILT) if name != DEEPEST}
+COUNTED = [one if one in FIRST.values() else pytest.param(one, marks=SLOW) for one in BUILT]
 
 
 @pytest.mark.one_backend
-@pytest.mark.parametrize(
-    "name", [one if one in FIRST.values() else pytest.param(one, marks=SLOW) for one in BUILT]
-)
+@pytest.mark.parametrize("name", COUNTED)
 @networks.undrawn()
 def test_row_counts_the_built_model(name):
     row = NETWORKS[name]

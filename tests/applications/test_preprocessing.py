@@ -26,8 +26,8 @@ def expected(images):
     return (np.asarray(images, "float64") / 255 - MEAN) / STD
 
 
-def pixels(dtype, low=0):
-    return np.random.default_rng(0).integers(low, 256, (2, 5, 4, 3)).astype(dtype)
+def pixels(dtype, shape=(2, 5, 4)):
+    return np.random.default_rng(0).integers(0, 256, (*shape, 3)).astype(dtype)
 
 
 def cubic(x):
@@ -54,10 +54,7 @@ def resized_and_cropped(photo, size, crop_fraction, interpolation):
     kernel = {"bilinear": triangle, "bicubic": cubic}[interpolation]
     height, width = photo.shape[:2]
     shorter = math.floor(size / crop_fraction)
-    if height < width:
-        target = shorter, int(shorter * width / height)
-    else:
-        target = int(shorter * height / width), shorter
+    target = [int(shorter * side / min(height, width)) for side in (height, width)]
     # Pillow keeps 8 bits between the two directions.
     wide = np.einsum("xw,hwc->hxc", resize_rows(width, target[1], kernel), photo)
     wide = np.clip(np.round(wide), 0, 255)
@@ -124,7 +121,7 @@ def test_within_tf_data():
     ],
 )
 def test_images(shape, size, crop_fraction, interpolation):
-    photo = np.random.default_rng(0).integers(0, 256, (*shape, 3)).astype("uint8")
+    photo = pixels("uint8", shape)
     got = Preprocessing(size, crop_fraction, interpolation)(photo)
     assert (got.shape, got.dtype) == ((size, size, 3), "float32")
     expected_image = resized_and_cropped(photo, size, crop_fraction, interpolation)
@@ -137,7 +134,7 @@ def test_images(shape, size, crop_fraction, interpolation):
 def test_images_are_not_changed_and_may_be_pillow_images():
     from PIL import Image
 
-    photo = np.random.default_rng(0).integers(0, 256, (20, 31, 3)).astype("uint8")
+    photo = pixels("uint8", (20, 31))
     copy, preprocessing = photo.copy(), Preprocessing(12, 0.9)
     image = preprocessing(photo)
     np.testing.assert_array_equal(photo, copy)
@@ -180,20 +177,12 @@ def test_pillow_images_of_more_than_8_bits_are_refused(mode):
         Preprocessing(8, 0.9)(Image.new(mode, (9, 9)))
 
 
+NO_IMAGES = ["cat.jpg", [[[0, 0, 0]]], np.zeros((4, 4, 3), "float32")]
+NO_IMAGES += [np.zeros(shape, "uint8") for shape in ((4, 4), (4, 4, 4), (1, 4, 4, 3), (0, 4, 3))]
+
+
 @pytest.mark.needs("PIL")
-@pytest.mark.parametrize(
-    "photo",
-    [
-        "cat.jpg",
-        [[[0, 0, 0]]],
-        np.zeros((4, 4, 3), "float32"),
-        np.zeros((4, 4), "uint8"),
-        np.zeros((4, 4, 4), "uint8"),
-        np.zeros((1, 4, 4, 3), "uint8"),
-        np.zeros((0, 4, 3), "uint8"),
-    ],
-    ids=lambda photo: f"{type(photo).__name__}{getattr(photo, 'shape', '')}",
-)
+@pytest.mark.parametrize("photo", NO_IMAGES)
 def test_what_is_no_image(photo):
     with pytest.raises(ValueError, match=r"expected an? .*Received: "):
         Preprocessing(8, 0.9)(photo)
@@ -220,7 +209,7 @@ def test_preprocessing_of_published_weights():
 @pytest.mark.parametrize("size", [32, 68, 83, 224])
 def test_networks_of_the_paper_see_all_but_16_pixels_at_each_border(size):
     """Among the sizes are those that `size / crop_fraction` misses in floating point."""
-    photo = np.random.default_rng(0).integers(0, 256, (size + 32, size + 32, 3)).astype("uint8")
+    photo = pixels("uint8", (size + 32, size + 32))
     image = preprocessing_of("lambda_resnet50", size)(photo)
     np.testing.assert_array_equal(image, photo[16:-16, 16:-16])
 
@@ -244,9 +233,8 @@ def test_decode_predictions_answers_as_keras_does(monkeypatch):
     scores = np.random.default_rng(0).random((3, 1000), "float32")
     for top in (1, 1000):
         assert decode_predictions(scores, top) == imagenet_utils.decode_predictions(scores, top)
-    assert decode_predictions(ops.convert_to_tensor(scores)) == imagenet_utils.decode_predictions(
-        scores
-    )
+    expected = imagenet_utils.decode_predictions(scores)
+    assert decode_predictions(ops.convert_to_tensor(scores)) == expected
 
 
 def test_equal_scores_keep_the_order_of_the_classes():

@@ -81,11 +81,7 @@ CONSTRUCTORS = [
         for constructor in (LambdaResNet50, ResNet50, BoTNet26T256)
         for value in ((3, 4, 0, 3), (3, 4, 6), 5, "3463", (3, 4, 6.0, 3), (3, 4, True, 3), None, ())
     ),
-    (
-        LambdaResNet26T,
-        {"blocks": [2, 2, 3, 2], **IMAGENET},
-        f"blocks=(2, 2, 2, 2){OF_THESE}bl",
-    ),
+    (LambdaResNet26T, {"blocks": [2, 2, 3, 2], **IMAGENET}, f"blocks=(2, 2, 2, 2){OF_THESE}bl"),
     *((LambdaResNet14, {"filters": value}, "positive integer") for value in (0, 8.5)),
     (LambdaResNet50, {"num_heads": 3}, "Received: filters=256, num_heads=3"),
     (LambdaMobileNetV2, {"num_heads": 3}, "Received: filters=64, num_heads=3"),

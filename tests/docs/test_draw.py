@@ -118,8 +118,7 @@ def test_drawings_become_images_as_in_training(page, held_out):
     levels, labels = held_out
     inputs = {"levels": levels.reshape(-1, 64).tolist(), "strokes": list(map(traced, levels))}
     images, fill, small, of_images, of_lines = page.evaluate(
-        Path(__file__).with_name("draw.js").read_text("utf-8"),
-        inputs,
+        Path(__file__).with_name("draw.js").read_text("utf-8"), inputs
     )
     preprocessing = Preprocessing(SIDE, 1.0, "bilinear")
     for image, gray in zip(images, levels, strict=False):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 from support import backends
+from support.arrays import normal, to_numpy
 
 from lambda_keras.layers.contraction import contract
 
@@ -31,16 +32,15 @@ class Contraction(keras.layers.Layer):
 
 
 def tensors(equation):
-    generator = np.random.default_rng(0)
     shapes = ([SIZES[axis] for axis in axes] for axes in equation.split("->")[0].split(","))
-    return [generator.normal(size=shape).astype("float32") for shape in shapes]
+    return [normal(*shape, seed=number) for number, shape in enumerate(shapes)]
 
 
 @pytest.mark.parametrize("equation", EQUATIONS)
 def test_equals_numpy(equation):
     a, b = tensors(equation)
     expected = np.einsum(equation, a.astype("float64"), b)
-    cotangent = np.random.default_rng(1).normal(size=expected.shape).astype("float32")
+    cotangent = normal(*expected.shape, seed=2)
     inputs, result = equation.split("->")
     left, right = inputs.split(",")
     received, gradients, _ = backends.output_and_gradients(Contraction(equation), [a, b], cotangent)
@@ -69,10 +69,7 @@ def test_unknown_sizes():
 def test_many_terms_in_half_precision(equation, dtype):
     """TensorFlow's einsum stopped at 256 in bfloat16: one more was less than rounding there."""
     sizes = {"m": 784, "b": 4, "g": 8, "n": 56, "v": 16, "k": 16, "u": 1}
-    left, right = (
-        ops.ones([sizes[axis] for axis in axes], dtype)
-        for axes in equation.split("->")[0].split(",")
-    )
-    outputs = contract(equation, left, right)
+    axes = equation.split("->")[0].split(",")
+    outputs = contract(equation, *(ops.ones([sizes[axis] for axis in one], dtype) for one in axes))
     assert keras.backend.standardize_dtype(outputs.dtype) == dtype
-    np.testing.assert_array_equal(ops.convert_to_numpy(ops.cast(outputs, "float32")), 784)
+    np.testing.assert_array_equal(to_numpy(outputs), 784)

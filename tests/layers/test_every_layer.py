@@ -156,6 +156,9 @@ def test_softmax_is_computed_in_float32(name, arguments, monkeypatch):
 
 OF_ANY_SIZE = position_lambdas.capable(axes=2, unknown_grid=True)
 ANY_SIZE = [("lambda", {"strides": 1, "implementation": name}) for name in OF_ANY_SIZE]
+STRIDED = {"strides": 2, "strided_queries": True}
+ANY_SIZE += [("lambda", {**STRIDED, "implementation": name}) for name in ("conv", "query_first")]
+ANY_SIZE += [("lambda", {**STRIDED, "causal": True})]
 ANY_SIZE += [(name, {}) for name in ("squeeze", "local", "halo", "softmax", "favor")]
 ANY_SIZE += [("double", {"gamma_initializer": "ones"})]
 

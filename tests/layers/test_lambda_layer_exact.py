@@ -10,6 +10,11 @@ from lambda_keras.layers import LambdaLayer, position_lambdas
 
 STRIDED = {"strides": 2, "strided_queries": True}
 RELATION = {"position_embedding": "relation", "num_relations": 3}
+ABSOLUTE, CONTENT = {"position_embedding": "absolute"}, {"position_embedding": None}
+MULTI_HEAD, L2 = {"multi_query": False}, {"key_normalization": "l2"}
+PLAIN = {"query_normalization": None, "value_normalization": None}
+MASK, OWN_MASK = {"call": "attention_mask"}, {"call": "own_attention_mask"}
+PADDED = {"context": (9,), "call": "mask context_mask"}
 
 
 def case(*grid, context=None, call="", **arguments):
@@ -37,86 +42,72 @@ CASES = {
     "dilation_sequence": case(6, scope=3, dilation_rate=3),
     "strides": case(4, 3, scope=3, strides=2),
     "strides_video": case(2, 2, 3, scope=3, strides=2),
-    "multi_head": case(4, 3, scope=3, multi_query=False),
-    "content_only": case(4, 3, position_embedding=None),
+    "multi_head": case(4, 3, scope=3, **MULTI_HEAD),
+    "content_only": case(4, 3, **CONTENT),
     "position_only": case(4, 3, scope=3, use_content=False),
     "bias": case(4, 3, scope=3, use_bias=True),
-    "bias_multi_head_intra_depth": case(
-        4, 3, scope=3, use_bias=True, multi_query=False, intra_depth=2
-    ),
-    "projection_bias": case(
-        4, 3, scope=3, use_projection_bias=True, query_normalization=None, value_normalization=None
-    ),
-    "absolute": case(4, 3, position_embedding="absolute"),
-    "absolute_multi_head": case(6, position_embedding="absolute", multi_query=False),
-    "absolute_causal": case(6, position_embedding="absolute", causal=True),
+    "bias_multi_head_intra_depth": case(4, 3, scope=3, use_bias=True, **MULTI_HEAD, intra_depth=2),
+    "projection_bias": case(4, 3, scope=3, use_projection_bias=True, **PLAIN),
+    "absolute": case(4, 3, **ABSOLUTE),
+    "absolute_multi_head": case(6, **ABSOLUTE, **MULTI_HEAD),
+    "absolute_causal": case(6, **ABSOLUTE, causal=True),
     "causal": case(6, scope=5, causal=True),
     "causal_global": case(6, scope=None, causal=True),
     "causal_intra_depth": case(6, scope=3, causal=True, intra_depth=2),
     "causal_image": case(4, 3, scope=3, causal=True),
     "causal_dilation": case(6, scope=3, causal=True, dilation_rate=2),
-    "causal_l2": case(6, scope=3, causal=True, key_normalization="l2"),
-    "l2_keys": case(4, 3, scope=3, key_normalization="l2"),
+    "causal_l2": case(6, scope=3, causal=True, **L2),
+    "l2_keys": case(4, 3, scope=3, **L2),
     "no_key_normalization": case(4, 3, scope=3, key_normalization=None),
     "softmax_queries": case(4, 3, scope=3, query_normalization="softmax"),
     "batch_softmax_queries": case(4, 3, scope=3, query_normalization="batch_softmax"),
-    "no_normalization": case(
-        4, 3, scope=3, query_normalization=None, key_normalization=None, value_normalization=None
-    ),
+    "no_normalization": case(4, 3, scope=3, key_normalization=None, **PLAIN),
     "strided_map": case(5, 4, scope=(3, 5), **STRIDED),
     "strided_sequence": case(7, scope=3, intra_depth=2, **STRIDED),
     "strided_by_three": case(5, 4, scope=3, strides=3, strided_queries=True),
     "strided_global": case(5, 4, scope=None, **STRIDED),
     "strided_dilation": case(5, 4, scope=3, dilation_rate=2, **STRIDED),
-    "strided_multi_head": case(5, 4, scope=3, multi_query=False, intra_depth=2, **STRIDED),
-    "strided_absolute": case(3, 4, scope=3, position_embedding="absolute", **STRIDED),
-    "strided_absolute_causal": case(
-        3, 4, scope=3, position_embedding="absolute", causal=True, **STRIDED
-    ),
+    "strided_multi_head": case(5, 4, scope=3, **MULTI_HEAD, intra_depth=2, **STRIDED),
+    "strided_absolute": case(3, 4, scope=3, **ABSOLUTE, **STRIDED),
+    "strided_absolute_causal": case(3, 4, scope=3, **ABSOLUTE, causal=True, **STRIDED),
     "strided_causal_map": case(5, 4, scope=3, causal=True, **STRIDED),
-    "strided_causal_l2": case(5, 4, scope=3, causal=True, key_normalization="l2", **STRIDED),
+    "strided_causal_l2": case(5, 4, scope=3, causal=True, **L2, **STRIDED),
     "context": case(4, 3, context=(4, 3), scope=3),
     "longer_context": case(4, 3, context=(6, 5), scope=5),
     "shorter_context": case(4, 3, context=(3, 2), scope=5),
     "mixed_context": case(4, 3, context=(3, 4), scope=3),
     "sequence_context": case(6, context=(9,), scope=7),
     "video_context": case(2, 2, 3, context=(3, 2, 2), scope=3),
-    "absolute_context": case(6, context=(9,), position_embedding="absolute"),
-    "attention_mask": case(4, 3, call="attention_mask", scope=3),
-    "attention_mask_absolute": case(6, call="attention_mask", position_embedding="absolute"),
-    "attention_mask_content_only": case(6, call="attention_mask", position_embedding=None),
-    "attention_mask_l2": case(6, call="attention_mask", scope=3, key_normalization="l2"),
-    "attention_mask_causal": case(6, call="attention_mask", scope=5, causal=True),
-    "attention_mask_context": case(6, context=(9,), call="attention_mask", scope=5),
+    "absolute_context": case(6, context=(9,), **ABSOLUTE),
+    "attention_mask": case(4, 3, **MASK, scope=3),
+    "attention_mask_absolute": case(6, **MASK, **ABSOLUTE),
+    "attention_mask_content_only": case(6, **MASK, **CONTENT),
+    "attention_mask_l2": case(6, **MASK, scope=3, **L2),
+    "attention_mask_causal": case(6, **MASK, scope=5, causal=True),
+    "attention_mask_context": case(6, context=(9,), **MASK, scope=5),
     "padding": case(6, call="mask", scope=3),
-    "padding_l2": case(6, call="mask", scope=3, key_normalization="l2"),
+    "padding_l2": case(6, call="mask", scope=3, **L2),
     "padding_causal": case(6, call="mask", scope=3, causal=True),
-    "padding_context": case(6, context=(9,), call="mask context_mask", scope=3),
-    "padding_attention_mask_multi_head": case(
-        6, call="mask attention_mask", scope=3, multi_query=False
-    ),
+    "padding_context": case(6, **PADDED, scope=3),
+    "padding_attention_mask_multi_head": case(6, call="mask attention_mask", scope=3, **MULTI_HEAD),
     "strided_longer_context": case(4, 3, context=(6, 5), scope=5, **STRIDED),
     "strided_shorter_context": case(4, 3, context=(3, 2), scope=5, **STRIDED),
-    "strided_padding_context": case(6, context=(9,), call="mask context_mask", scope=3, **STRIDED),
-    "strided_attention_mask": case(5, 4, call="attention_mask", scope=3, **STRIDED),
+    "strided_padding_context": case(6, **PADDED, scope=3, **STRIDED),
+    "strided_attention_mask": case(5, 4, **MASK, scope=3, **STRIDED),
     "strided_attention_mask_causal": case(
         5, 4, call="attention_mask mask", scope=3, causal=True, **STRIDED
     ),
-    "strided_attention_mask_causal_l2": case(
-        5, 4, call="attention_mask", scope=3, causal=True, key_normalization="l2", **STRIDED
-    ),
-    "masks_of_examples_relative": case(6, call="own_attention_mask", scope=5),
-    "masks_of_examples_intra_depth": case(6, call="own_attention_mask", scope=3, intra_depth=2),
-    "masks_of_examples_absolute": case(6, call="own_attention_mask", position_embedding="absolute"),
-    "masks_of_examples_absolute_causal": case(
-        6, call="own_attention_mask", position_embedding="absolute", causal=True
-    ),
-    "masks_of_examples_content_only": case(6, call="own_attention_mask", position_embedding=None),
+    "strided_attention_mask_causal_l2": case(5, 4, **MASK, scope=3, causal=True, **L2, **STRIDED),
+    "masks_of_examples_relative": case(6, **OWN_MASK, scope=5),
+    "masks_of_examples_intra_depth": case(6, **OWN_MASK, scope=3, intra_depth=2),
+    "masks_of_examples_absolute": case(6, **OWN_MASK, **ABSOLUTE),
+    "masks_of_examples_absolute_causal": case(6, **OWN_MASK, **ABSOLUTE, causal=True),
+    "masks_of_examples_content_only": case(6, **OWN_MASK, **CONTENT),
     "masks_of_examples_causal_intra_depth": case(
-        6, call="own_attention_mask", scope=5, causal=True, intra_depth=2
+        6, **OWN_MASK, scope=5, causal=True, intra_depth=2
     ),
     "masks_of_examples_causal_no_key_normalization": case(
-        6, call="own_attention_mask", scope=3, causal=True, key_normalization=None
+        6, **OWN_MASK, scope=3, causal=True, key_normalization=None
     ),
     "masks_of_examples_image": case(4, 3, call="mask own_attention_mask", scope=3),
     "masks_of_examples_context": case(
@@ -124,7 +115,7 @@ CASES = {
     ),
     "relations": case(6, call="relations", **RELATION),
     "relations_multi_head_intra_depth": case(
-        6, call="relations mask", multi_query=False, intra_depth=2, **RELATION
+        6, call="relations mask", **MULTI_HEAD, intra_depth=2, **RELATION
     ),
     "relations_causal_mask": case(
         6, call="relations attention_mask mask", causal=True, intra_depth=2, **RELATION
@@ -161,15 +152,10 @@ def everything():
     """
     for number, (name, (grid, context_grid, arguments, masks)) in enumerate(CASES.items()):
         names = implementations(grid, arguments, masks)
-        kinds = [
-            (names[number % len(names)], True),
-            *([("auto", False)] if number % 4 == 0 else []),
-        ]
-        for implementation, training in kinds:
-            yield pytest.param(
-                *(grid, context_grid, arguments, masks, implementation, training),
-                id=f"{name}-{implementation}-{'training' if training else 'inference'}",
-            )
+        kinds = [(names[number % len(names)], True), ("auto", False)][: 1 + (number % 4 == 0)]
+        for kind, training in kinds:
+            case = f"{name}-{kind}-{'training' if training else 'inference'}"
+            yield pytest.param(grid, context_grid, arguments, masks, kind, training, id=case)
 
 
 def draw_masks(names, rng, batch, grid, context_grid, strides):

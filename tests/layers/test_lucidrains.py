@@ -23,11 +23,7 @@ def pointwise(weight, intra_depth):
 @pytest.mark.parametrize("scope", [None, 5])
 @pytest.mark.parametrize(
     ("implementation", "intra_depth"),
-    [
-        (name, intra_depth)
-        for intra_depth in (1, 2)
-        for name in position_lambdas.capable(intra_depth=intra_depth, axes=2)[1:]
-    ],
+    [(name, u) for u in (1, 2) for name in position_lambdas.capable(intra_depth=u, axes=2)[1:]],
 )
 def test_equal_outputs_on_equal_weights(implementation, scope, intra_depth):
     torch.manual_seed(0)
@@ -42,14 +38,8 @@ def test_equal_outputs_on_equal_weights(implementation, scope, intra_depth):
         torch.nn.init.zeros_(theirs.pos_conv.bias)
         embeddings = theirs.pos_conv.weight.detach().numpy()[:, :, 0].transpose(2, 3, 1, 0)
 
-    ours = LambdaLayer(
-        FILTERS,
-        num_heads=HEADS,
-        key_dim=KEY_DIM,
-        intra_depth=intra_depth,
-        scope=scope,
-        implementation=implementation,
-    )
+    sizes = {"num_heads": HEADS, "key_dim": KEY_DIM, "intra_depth": intra_depth, "scope": scope}
+    ours = LambdaLayer(FILTERS, implementation=implementation, **sizes)
     x = normal(2, SIZE, SIZE, DEPTH)
     ours.build(x.shape)
     ours.query_kernel.assign(pointwise(theirs.to_q.weight, 1))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from keras import ops
-from support.arrays import normal
+from support.arrays import normal, to_numpy
 
 from lambda_keras.layers import LambdaLayer, LinearAttention
 
@@ -29,17 +29,9 @@ def test_linear_attention():
     kernels["value_kernel"] = normal(DEPTH, DEPTH, seed=2)
     for name, value in kernels.items():
         getattr(attention, name).assign(value)
-    layer = layer_with(
-        x,
-        kernels,
-        num_heads=2,
-        key_dim=4,
-        multi_query=False,
-        position_embedding=None,
-        query_normalization="softmax",
-    )
-    expected = ops.convert_to_numpy(attention(x))
-    np.testing.assert_allclose(ops.convert_to_numpy(layer(x)), expected, atol=1e-5)
+    settings = {"multi_query": False, "position_embedding": None, "query_normalization": "softmax"}
+    layer = layer_with(x, kernels, num_heads=2, key_dim=4, **settings)
+    np.testing.assert_allclose(to_numpy(layer(x)), to_numpy(attention(x)), atol=1e-5)
 
 
 def test_channel_attention():
@@ -55,7 +47,7 @@ def test_channel_attention():
         x, weights, num_heads=DEPTH, key_dim=1, multi_query=False, position_embedding=None
     )
     gate = x.mean((1, 2), keepdims=True) @ kernel
-    np.testing.assert_allclose(ops.convert_to_numpy(layer(x)), x * gate, atol=1e-5)
+    np.testing.assert_allclose(to_numpy(layer(x)), x * gate, atol=1e-5)
 
 
 @pytest.mark.parametrize("implementation", ["auto", "einsum", "conv"])
@@ -68,16 +60,10 @@ def test_spatial_attention(implementation):
     x, kernel = normal(2, 5, 4, DEPTH), normal(DEPTH, 1, seed=1)
     embeddings = normal(3, 3, 1, 1, seed=2)
     weights = {"query_kernel": np.eye(DEPTH), "value_kernel": kernel}
-    layer = layer_with(
-        x,
-        {**weights, "position_embeddings": embeddings},
-        num_heads=DEPTH,
-        key_dim=1,
-        scope=3,
-        use_content=False,
-        implementation=implementation,
-    )
+    weights["position_embeddings"] = embeddings
+    settings = {"scope": 3, "use_content": False, "implementation": implementation}
+    layer = layer_with(x, weights, num_heads=DEPTH, key_dim=1, **settings)
     maps = ops.convert_to_tensor(x @ kernel)
     gate = ops.conv(maps, embeddings, padding="same", data_format="channels_last")
-    expected = x * ops.convert_to_numpy(gate)
-    np.testing.assert_allclose(ops.convert_to_numpy(layer(x)), expected, atol=1e-5)
+    expected = x * to_numpy(gate)
+    np.testing.assert_allclose(to_numpy(layer(x)), expected, atol=1e-5)

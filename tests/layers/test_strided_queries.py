@@ -1,4 +1,4 @@
-"""Strided queries where sizes are unknown, of padded sequences, counted, and in networks.
+"""Strided queries of padded sequences, counted, and in networks.
 
 `test_lambda_layer_exact.py` compares them with the reference, in training too, and
 `position_lambdas/test_every_implementation.py` each implementation.
@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 from keras.src import backend
-from support import backends, networks
+from support import networks
 from support.arrays import normal, to_numpy
 
 from lambda_keras.applications import LambdaResNet14, count_flops
@@ -18,24 +18,8 @@ from lambda_keras.layers import LambdaLayer
 def pair(strides, **arguments):
     """A layer of strided queries, and one that has a query at every position."""
     arguments = {"filters": 8, "num_heads": 2, "key_dim": 3, "scope": 5, **arguments}
-    return (
-        LambdaLayer(strides=strides, strided_queries=True, **arguments),
-        LambdaLayer(**arguments),
-    )
-
-
-@pytest.mark.parametrize(
-    ("implementation", "causal"), [("conv", False), ("query_first", False), ("auto", True)]
-)
-def test_grid_of_unknown_size(implementation, causal):
-    layer, whole = pair(2, implementation=implementation, causal=causal)
-    assert layer(keras.Input((None, None, 6))).shape == (None, None, None, 8)
-    whole.build((None, None, None, 6))
-    whole.set_weights(layer.get_weights())
-    x = normal(2, 5, 4, 6)
-    expected = to_numpy(whole(x))[:, ::2, ::2]
-    received = backends.of_unknown_sizes(layer, x)
-    np.testing.assert_allclose(received, expected, rtol=1e-5, atol=1e-5)
+    strided = LambdaLayer(strides=strides, strided_queries=True, **arguments)
+    return strided, LambdaLayer(**arguments)
 
 
 def test_mask_of_the_outputs_is_strided():

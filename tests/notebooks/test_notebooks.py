@@ -53,9 +53,7 @@ CASES = {
     "export_and_serve": Case("images = 4", r"(\d+) of \d+ test images right", 2),
     "lambda_maps": Case("number = 4", r"png: (?:Ankle boot|Shirt), probability ([\d.]+)", 0.1),
     "sequences_and_video": Case(
-        "sequence_epochs = 4\nvideo_epochs = 1",
-        r"LambdaLayer, scope 41: .* accuracy ([\d.]+)",
-        0.2,
+        "sequence_epochs = 4\nvideo_epochs = 1", r"LambdaLayer, scope 41: .* accuracy ([\d.]+)", 0.2
     ),
     "generate_digits": Case("steps = 60", r"held-out digits: ([\d.]+)", 1.5),
     "detection": Case("images = 12\nsteps = 20", r"box: AP [\d.]+, .*\nmask: AP [\d.]+"),

@@ -117,9 +117,7 @@ def halo_attention(
         return i // block_size * block_size - halo_size
 
     def seen(i, j):
-        places = itertools.product(
-            range(start(i), start(i) + window), range(start(j), start(j) + window)
-        )
+        places = itertools.product(*(range(start(n), start(n) + window) for n in (i, j)))
         return [place for place in places if not mask_padding or on_map(place, height, width)]
 
     def logit(query, key, place, other):
@@ -139,10 +137,9 @@ def halo_attention(
 
 def axial_attention(inputs, weights, *, num_heads, strides=1, training=False):
     """Along the columns, then along the rows."""
-    columns = row_attention(
-        inputs.transpose(0, 2, 1, 3), weights["height_attention"], num_heads, training
-    )
-    rows = columns.transpose(0, 2, 1, 3)
+    turned = inputs.transpose(0, 2, 1, 3)
+    rows = row_attention(turned, weights["height_attention"], num_heads, training)
+    rows = rows.transpose(0, 2, 1, 3)
     outputs = row_attention(rows, weights["width_attention"], num_heads, training)
     return finish(outputs, weights["width_attention"], strides)
 
@@ -168,11 +165,9 @@ def row_attention(inputs, weights, num_heads, training):
         content[:, :, o, p] = (queries[:, :, o] * keys[:, :, p]).sum(-1)
         by_query[:, :, o, p] = queries[:, :, o] @ weights["query_embeddings"][offset]
         by_key[:, :, o, p] = keys[:, :, p] @ weights["key_embeddings"][offset]
-    logits = (
-        normalize(content, "content_batch_norm")
-        + normalize(by_query, "query_position_batch_norm")
-        + normalize(by_key, "key_position_batch_norm")
-    )
+    logits = normalize(content, "content_batch_norm")
+    logits = logits + normalize(by_query, "query_position_batch_norm")
+    logits = logits + normalize(by_key, "key_position_batch_norm")
     attention = reference.softmax(logits, axis=3)
     shape = (batch, height, width, num_heads, values.shape[-1])
     of_values, of_positions = np.zeros(shape, "complex128"), np.zeros(shape, "complex128")
@@ -246,10 +241,8 @@ def linear_attention(
             pairs = reference.softmax(q, axis=1) @ reference.softmax(k, axis=0).T
         else:
             random = weights.get("random_features")
-            pairs = (
-                features(q, feature_map, random, epsilon, 1)
-                @ features(k, feature_map, random, epsilon, (0, 1)).T
-            )
+            keyed = features(k, feature_map, random, epsilon, (0, 1))
+            pairs = features(q, feature_map, random, epsilon, 1) @ keyed.T
             sums = pairs.sum(axis=1, keepdims=True)
             pairs = pairs / (sums + (epsilon if feature_map == "elu" else 0))
         outputs[b, :, h] = pairs @ v

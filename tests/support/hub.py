@@ -58,12 +58,11 @@ class Hub:
         if path == "/api/validate-yaml":
             return {"errors": [], "warnings": []}
         if "/preupload/" in path:
-            names = [file["path"] for file in json.loads(body)["files"]]
-            modes = ["lfs" if name.endswith(LARGE) else "regular" for name in names]
             files = [
-                {"path": name, "uploadMode": mode, "shouldIgnore": False}
-                for name, mode in zip(names, modes, strict=True)
+                {"path": one["path"], "shouldIgnore": False} for one in json.loads(body)["files"]
             ]
+            for one in files:
+                one["uploadMode"] = "lfs" if one["path"].endswith(LARGE) else "regular"
             return {"files": files}
         if path.endswith(".git/info/lfs/objects/batch"):
             objects = [
@@ -101,16 +100,12 @@ class Hub:
             return None
         if what[:1] != ["tree"]:
             return {"id": f"{owner}/{repo}", "sha": COMMIT}
-        return [
-            {
-                "type": "file",
-                "path": name.removeprefix(head),
-                "size": len(content),
-                "oid": git_hash(content),
-            }
-            | ({} if self.is_in_git(name) else {"lfs": large(content)})
-            for name, content in found.items()
-        ]
+        listed = []
+        for name, content in found.items():
+            one = {"type": "file", "path": name.removeprefix(head), "size": len(content)}
+            own = {} if self.is_in_git(name) else {"lfs": large(content)}
+            listed.append({**one, "oid": git_hash(content), **own})
+        return listed
 
     def handler(self) -> type[BaseHTTPRequestHandler]:
         this = self

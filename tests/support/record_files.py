@@ -51,18 +51,10 @@ def write_tfds(
     writer = tfds.core.SequentialWriter(info, max_examples_per_shard=per_shard, **options)
     writer.initialize_splits(list(splits))
     for split, examples in splits.items():
-        writer.add_examples(
-            {
-                split: [
-                    {
-                        "image": io.BytesIO(one) if isinstance(one, bytes) else one,
-                        "label": number,
-                        "file_name": f"{split}{i}.JPEG",
-                    }
-                    for i, (one, number) in enumerate(examples)
-                ]
-            }
-        )
+        for i, (one, number) in enumerate(examples):
+            content = io.BytesIO(one) if isinstance(one, bytes) else one
+            example = {"image": content, "label": number, "file_name": f"{split}{i}.JPEG"}
+            writer.add_examples({split: [example]})
     writer.close_all()
 
 

@@ -16,10 +16,7 @@ from zoo.registry import create_model
 # Every kind of layer, and position lambdas on large and on small maps: image size, arguments, and
 # by how much larger a classifier answers of different images differ by a tenth or more, rounding
 # by less than 1e-5.
-SMALL = {
-    "lambda_resnet14": (32, {}, 5),
-    "lambda_mobilenet_v2": (32, {"alpha": 0.35}, 3),
-}
+SMALL = {"lambda_resnet14": (32, {}, 5), "lambda_mobilenet_v2": (32, {"alpha": 0.35}, 3)}
 
 
 def pixels(count: int, size: int, seed: int = 0) -> np.ndarray:

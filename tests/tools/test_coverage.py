@@ -86,5 +86,6 @@ def test_places_and_states(capsys):
 def test_json_has_the_state(capsys):
     rows = json.loads(printed(capsys, "--format", "json"))
     assert [row["state"] for row in rows] == [row.state for row in ROWS]
-    fields = {"section", "place", "statement", "shown_by", "missing", "contradicted", "state"}
-    assert {*rows[0]} == fields
+    assert {*rows[0]} == {
+        *["section", "place", "statement", "shown_by", "missing", "contradicted", "state"]
+    }

@@ -1,9 +1,9 @@
 """Random features of linear attention."""
 
-import keras
 import numpy as np
 import pytest
 from support import attention_reference as reference
+from support.arrays import normal, to_numpy
 
 from lambda_keras.layers import LinearAttention
 from lambda_keras.layers.attention.linear_attention import orthogonal_features
@@ -34,11 +34,11 @@ def test_seed_gives_the_features_and_weights_keep_them():
         return layer
 
     first, same, other = built(1), built(1), built(2)
-    features = [keras.ops.convert_to_numpy(x.random_features) for x in (first, same, other)]
-    np.testing.assert_array_equal(features[0], features[1])
-    assert np.abs(features[0] - features[2]).min() > 0
+    features, again, others = (to_numpy(x.random_features) for x in (first, same, other))
+    np.testing.assert_array_equal(features, again)
+    assert np.abs(features - others).min() > 0
     other.set_weights(first.get_weights())
-    np.testing.assert_array_equal(keras.ops.convert_to_numpy(other.random_features), features[0])
+    np.testing.assert_array_equal(to_numpy(other.random_features), features)
 
 
 def test_features_stay_in_float32_under_half_precision():
@@ -66,7 +66,7 @@ def test_favor_approaches_softmax_attention():
         layer = LinearAttention(8, num_heads=2, feature_map="favor", num_features=num_features)
         layer.build(x.shape)
         layer.set_weights([*kernels, *layer.get_weights()[3:]])
-        received = keras.ops.convert_to_numpy(layer(x))
+        received = to_numpy(layer(x))
         return np.abs(received - expected).max() / np.abs(expected).max()
 
     assert error(16384) < 0.02
@@ -79,16 +79,15 @@ def test_features_that_are_all_zero_give_zeros():
     layer.build((1, 2, 2, 4))
     layer.set_weights([np.eye(4), -np.eye(4), np.eye(4)])
     x = np.full((1, 2, 2, 4), 200, "float32")
-    np.testing.assert_array_equal(keras.ops.convert_to_numpy(layer(x)), 0)
+    np.testing.assert_array_equal(to_numpy(layer(x)), 0)
 
 
 def test_rows_of_softmax_features_sum_to_1():
     """C.3: values that are 1 at all positions stay 1."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(2, 3, 4, 5)).astype("float32")
+    x = normal(2, 3, 4, 5)
     x[..., 0] = 1
     layer = LinearAttention(8, num_heads=2, key_dim=3, feature_map="softmax")
     layer.build(x.shape)
     value_kernel = next(one for one in layer.trainable_variables if one.name == "value_kernel")
     value_kernel.assign(np.eye(5, 1) @ np.ones((1, 8)))
-    np.testing.assert_allclose(keras.ops.convert_to_numpy(layer(x)), 1, rtol=1e-5)
+    np.testing.assert_allclose(to_numpy(layer(x)), 1, rtol=1e-5)

@@ -1,17 +1,11 @@
 """The attention layers against public PyTorch packages on equal weights."""
 
-import keras
 import numpy as np
 import pytest
 from support import needs
-from support.arrays import assert_near, normal
+from support.arrays import assert_near, normal, to_numpy
 
-from lambda_keras.layers import (
-    AxialAttention,
-    GlobalAttention,
-    HaloAttention,
-    LinearAttention,
-)
+from lambda_keras.layers import AxialAttention, GlobalAttention, HaloAttention, LinearAttention
 
 torch = needs.package("torch")
 
@@ -26,6 +20,10 @@ def numpy_of(parameter):
     return parameter.detach().numpy()
 
 
+def outputs_of(theirs, x):
+    return numpy_of(theirs(torch.tensor(x.transpose(0, 3, 1, 2)))).transpose(0, 2, 3, 1)
+
+
 def pointwise(weight):
     """A linear layer, or a 1x1 convolution, as a kernel `(depth, units)`."""
     weight = numpy_of(weight)
@@ -34,66 +32,48 @@ def pointwise(weight):
 
 def test_global_attention_is_that_of_bottleneck_transformer():
     bottleneck = needs.package("bottleneck_transformer_pytorch.bottleneck_transformer_pytorch")
-    theirs = bottleneck.Attention(
-        dim=DEPTH,
-        fmap_size=(SIZE, SIZE),
-        heads=HEADS,
-        dim_head=FILTERS // HEADS,
-        rel_pos_emb=True,
-    )
+    sizes = {"fmap_size": (SIZE, SIZE), "heads": HEADS, "dim_head": FILTERS // HEADS}
+    theirs = bottleneck.Attention(dim=DEPTH, rel_pos_emb=True, **sizes)
     ours, x = GlobalAttention(FILTERS, num_heads=HEADS), images()
     ours.build(x.shape)
     queries, keys, values = np.split(pointwise(theirs.to_qkv.weight), 3, axis=1)
     rows, columns = theirs.pos_emb.rel_height, theirs.pos_emb.rel_width
     ours.set_weights([queries, keys, values, numpy_of(rows), numpy_of(columns)])
-    expected = numpy_of(theirs(torch.tensor(x.transpose(0, 3, 1, 2)))).transpose(0, 2, 3, 1)
-    assert_near(keras.ops.convert_to_numpy(ours(x)), expected)
+    assert_near(to_numpy(ours(x)), outputs_of(theirs, x))
 
 
 def test_halo_attention_is_that_of_halonet():
-    theirs = needs.package("halonet_pytorch").HaloAttention(
-        dim=DEPTH, block_size=3, halo_size=2, heads=HEADS, dim_head=FILTERS // HEADS
-    )
+    sizes = {"block_size": 3, "halo_size": 2, "heads": HEADS, "dim_head": FILTERS // HEADS}
+    theirs = needs.package("halonet_pytorch").HaloAttention(dim=DEPTH, **sizes)
     torch.nn.init.zeros_(theirs.to_out.bias)
     ours, x = HaloAttention(FILTERS, num_heads=HEADS, block_size=3, halo_size=2), images()
     ours.build(x.shape)
     keys, values = np.split(pointwise(theirs.to_kv.weight), 2, axis=1)
     rows, columns = theirs.rel_pos_emb.rel_height, theirs.rel_pos_emb.rel_width
-    ours.set_weights(
-        [pointwise(theirs.to_q.weight), keys, values, numpy_of(rows), numpy_of(columns)]
-    )
+    queries = pointwise(theirs.to_q.weight)
+    ours.set_weights([queries, keys, values, numpy_of(rows), numpy_of(columns)])
     # Its output projection has other sizes than ours.
-    projected = keras.ops.convert_to_numpy(ours(x)) @ pointwise(theirs.to_out.weight)
-    expected = numpy_of(theirs(torch.tensor(x.transpose(0, 3, 1, 2)))).transpose(0, 2, 3, 1)
-    assert_near(projected, expected)
+    projected = to_numpy(ours(x)) @ pointwise(theirs.to_out.weight)
+    assert_near(projected, outputs_of(theirs, x))
 
 
 @pytest.mark.parametrize("feature_map", ["favor", "relu"])
 def test_random_features_are_those_of_performer(feature_map):
     theirs = needs.package("performer_pytorch.performer_pytorch")
-    ours = LinearAttention(
-        FILTERS,
-        num_heads=HEADS,
-        feature_map=feature_map,
-        num_features=7,
-        epsilon=1e-4 if feature_map == "favor" else 1e-3,
-    )
-    x = images()
+    features = {"feature_map": feature_map, "num_features": 7}
+    features["epsilon"] = 1e-4 if feature_map == "favor" else 1e-3
+    ours, x = LinearAttention(FILTERS, num_heads=HEADS, **features), images()
     ours.build(x.shape)
     queries, keys, values = (torch.tensor(tensor) for tensor in heads_of(ours, x))
-    matrix = torch.tensor(keras.ops.convert_to_numpy(ours.random_features))
+    matrix = torch.tensor(to_numpy(ours.random_features))
     if feature_map == "favor":
         queries = theirs.softmax_kernel(queries, projection_matrix=matrix, is_query=True)
         keys = theirs.softmax_kernel(keys, projection_matrix=matrix, is_query=False)
     else:
-        queries, keys = (
-            theirs.generalized_kernel(
-                tensor, projection_matrix=matrix * 7**-0.5, normalize_data=False
-            )
-            for tensor in (queries, keys)
-        )
+        options = {"projection_matrix": matrix * 7**-0.5, "normalize_data": False}
+        queries, keys = (theirs.generalized_kernel(one, **options) for one in (queries, keys))
     expected = merged(theirs.linear_attention(queries, keys, values).numpy())
-    assert_near(keras.ops.convert_to_numpy(ours(x)), expected)
+    assert_near(to_numpy(ours(x)), expected)
 
 
 def test_softmax_features_are_those_of_linear_attention_transformer():
@@ -103,7 +83,7 @@ def test_softmax_features_are_those_of_linear_attention_transformer():
     heads = [torch.tensor(tensor) for tensor in heads_of(ours, x)]
     # It divides queries once more by the square root of their depth.
     expected = merged(theirs.linear_attn(*heads).numpy()) * (FILTERS // HEADS) ** 0.5
-    assert_near(keras.ops.convert_to_numpy(ours(x)), expected)
+    assert_near(to_numpy(ours(x)), expected)
 
 
 def heads_of(layer, x):
@@ -143,4 +123,4 @@ def test_axial_attention_without_its_own_is_that_of_axial_attention():
         own.value_kernel.assign(for_next @ values)
         for_next = pointwise(other.fn.to_out.weight)
     expected = numpy_of(theirs(torch.tensor(x)))
-    assert_near(keras.ops.convert_to_numpy(ours(x)) @ for_next, expected)
+    assert_near(to_numpy(ours(x)) @ for_next, expected)

@@ -19,9 +19,8 @@ def equal_outputs(ours, theirs, weights):
     x = normal(2, SIZE, SIZE, DEPTH)
     ours.build(x.shape)
     positions = theirs.pos_embed
-    ours.set_weights(
-        [*weights, positions.height_rel.detach().numpy(), positions.width_rel.detach().numpy()]
-    )
+    tables = (positions.height_rel.detach().numpy(), positions.width_rel.detach().numpy())
+    ours.set_weights([*weights, *tables])
     expected = theirs(torch.tensor(x.transpose(0, 3, 1, 2))).detach().numpy()
     assert_near(to_numpy(ours(x)), expected.transpose(0, 2, 3, 1))
 
@@ -34,17 +33,11 @@ def kernel(convolution):
 @pytest.mark.parametrize("scale_positions", [False, True])
 @pytest.mark.parametrize("key_dim", [4, 8])
 def test_global_attention_is_bottleneck_attn(key_dim, scale_positions):
-    theirs = importlib.import_module("timm.layers.bottleneck_attn").BottleneckAttn(
-        DEPTH,
-        FILTERS,
-        feat_size=(SIZE, SIZE),
-        num_heads=HEADS,
-        dim_head=key_dim,
-        scale_pos_embed=scale_positions,
-    )
-    ours = GlobalAttention(
-        FILTERS, num_heads=HEADS, key_dim=key_dim, scale_positions=scale_positions
-    )
+    kind = importlib.import_module("timm.layers.bottleneck_attn").BottleneckAttn
+    sizes = {"num_heads": HEADS, "dim_head": key_dim, "scale_pos_embed": scale_positions}
+    theirs = kind(DEPTH, FILTERS, feat_size=(SIZE, SIZE), **sizes)
+    sizes = {"num_heads": HEADS, "key_dim": key_dim, "scale_positions": scale_positions}
+    ours = GlobalAttention(FILTERS, **sizes)
     ends = [HEADS * key_dim, 2 * HEADS * key_dim]
     equal_outputs(ours, theirs, np.split(kernel(theirs.qkv), ends, axis=1))
 
@@ -53,27 +46,13 @@ def test_global_attention_is_bottleneck_attn(key_dim, scale_positions):
 @pytest.mark.parametrize("scale_positions", [False, True])
 @pytest.mark.parametrize("key_dim", [4, 8])
 def test_halo_attention_is_halo_attn(key_dim, scale_positions, strides):
-    theirs = importlib.import_module("timm.layers.halo_attn").HaloAttn(
-        DEPTH,
-        FILTERS,
-        stride=strides,
-        num_heads=HEADS,
-        dim_head=key_dim,
-        block_size=4,
-        halo_size=1,
-        scale_pos_embed=scale_positions,
-    )
-    ours = HaloAttention(
-        FILTERS,
-        num_heads=HEADS,
-        key_dim=key_dim,
-        block_size=4,
-        halo_size=1,
-        scale_positions=scale_positions,
-        mask_padding=False,
-        strides=strides,
-        strided_queries=strides > 1,
-    )
+    common = {"num_heads": HEADS, "block_size": 4, "halo_size": 1}
+    own = {"stride": strides, "dim_head": key_dim, "scale_pos_embed": scale_positions}
+    kind = importlib.import_module("timm.layers.halo_attn").HaloAttn
+    theirs = kind(DEPTH, FILTERS, **common, **own)
+    own = {"strides": strides, "key_dim": key_dim, "scale_positions": scale_positions}
+    own |= {"mask_padding": False, "strided_queries": strides > 1}
+    ours = HaloAttention(FILTERS, **common, **own)
     # The keys and values of a head stand beside each other.
     both = kernel(theirs.kv).reshape(DEPTH, HEADS, key_dim + FILTERS // HEADS)
     keys, values = both[..., :key_dim], both[..., key_dim:]

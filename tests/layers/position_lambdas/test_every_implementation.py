@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 from support import backends, reference
-from support.arrays import assert_near
+from support.arrays import assert_near, to_numpy
 
 from lambda_keras.layers import LambdaLayer, tiles
 from lambda_keras.layers.position_lambdas import (
@@ -97,7 +97,7 @@ def draw(grid, context_grid, scope, u, strides=1, dtype="float32", b=2, h=2, k=3
     rng = np.random.default_rng(zlib.crc32(f"{grid}{scope}".encode()))
     shapes = [(b, n, h, k), (b, m, v, u), (*scope, u, k), (b, n, h, v)]
     tensors = [keras.ops.cast(rng.normal(size=shape).astype("float32"), dtype) for shape in shapes]
-    return [keras.ops.convert_to_numpy(keras.ops.cast(one, "float32")) for one in tensors]
+    return [*map(to_numpy, tensors)]
 
 
 def expected_outputs(queries, values, embeddings, grid, context_grid, strides=1):
@@ -163,15 +163,11 @@ def test_what_embeddings_hide_stays_hidden(implementation):
     embeddings[:, 3:] = 0
     other = values.copy().reshape(2, *grid, 4, 1)
     other[:, :, 9:] = 1e6
-    outputs = [
-        keras.ops.convert_to_numpy(
-            relative_outputs(
-                *map(keras.ops.convert_to_tensor, (queries, one, embeddings)),
-                *(grid, grid, implementation),
-            )
-        ).reshape(2, *grid, 2, 4)[:, :, :9]
-        for one in (values, other.reshape(values.shape))
-    ]
+    outputs = []
+    for one in (values, other.reshape(values.shape)):
+        tensors = map(keras.ops.convert_to_tensor, (queries, one, embeddings))
+        found = to_numpy(relative_outputs(*tensors, grid, grid, implementation))
+        outputs.append(found.reshape(2, *grid, 2, 4)[:, :, :9])
     np.testing.assert_array_equal(*outputs)
 
 
@@ -181,9 +177,8 @@ def test_gradient_of_embeddings_in_bfloat16(implementation):
     """On a feature map of 28x28 each embedding sums hundreds of terms."""
     grid = (28, 28)
     *inputs, cotangent = draw(grid, grid, (23, 23), 1, 1, "bfloat16", b=2, h=4, k=4, v=8)
-    _, (*_, exact), _ = backends.output_and_gradients(
-        PositionOutputs("conv", grid, grid), inputs, cotangent
-    )
+    in_float32 = PositionOutputs("conv", grid, grid)
+    _, (*_, exact), _ = backends.output_and_gradients(in_float32, inputs, cotangent)
     layer = PositionOutputs(implementation, grid, grid, dtype="mixed_bfloat16")
     _, (*_, received), _ = backends.output_and_gradients(layer, inputs, cotangent)
     # Without bfloat16 instructions, as on Zen 1, TensorFlow adds up in bfloat16: 2 to 3 %.
@@ -207,9 +202,8 @@ def test_gradients_on_one_position_in_bfloat16(implementation, grid, scope):
     x = np.random.default_rng(0).normal(size=(4, *grid, 16)).astype("float32")
 
     def gradients(implementation):
-        layer = LambdaLayer(
-            16, scope=scope, implementation=implementation, dtype="mixed_bfloat16", name="same"
-        )
+        options = {"implementation": implementation, "dtype": "mixed_bfloat16", "name": "same"}
+        layer = LambdaLayer(16, scope=scope, **options)
         keras.utils.set_random_seed(0)
         model = keras.Sequential([layer, keras.layers.Activation("linear", dtype="float32")])
         model.build(x.shape)
