@@ -18,8 +18,8 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from tests.support.record_files import jpeg, write_tfrecords
 from tools.bucket_server import BucketServer, Request, serving
+from tools.record_files import jpeg, write_tfrecords
 from zoo.cli.run import run_command
 from zoo.cli.settings import Settings
 from zoo.config import DataConfig
