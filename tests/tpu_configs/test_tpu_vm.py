@@ -1,6 +1,7 @@
 """tpu_vm.sh: the commands that it would run, what it refuses, and runs with a gcloud of our own."""
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -16,7 +17,6 @@ from support.buckets import serving
 SCRIPT = Path("tpu_configs/tpu_vm.sh").resolve()
 WHERE = ["--name", "t", "--zone", "z"]
 STAND_INS = Path(__file__).parent / "stand_ins"
-TRAIN = ["--", "--config", "tpu_configs/a.yaml", "--data.dir", "it's here"]
 
 
 def call(*arguments, path=os.environ["PATH"], cwd=None, script=SCRIPT, **environment):
@@ -29,113 +29,19 @@ def call(*arguments, path=os.environ["PATH"], cwd=None, script=SCRIPT, **environ
     )
 
 
-SHOW_WORDS = """
-gcloud() { printf '%s\\0' gcloud "$@"; printf '\\n\\0'; }
-git() { :; }
-rm() { :; }
-"""
+DRY_RUNS = Path(__file__).with_name("dry_runs.txt").read_text("utf-8").removeprefix("$ ")
 
 
-def dry_run(command, *options):
-    """The commands of gcloud as lists of words, as a shell understands what is printed."""
-    result = call(command, "--dry-run", *WHERE, *options)
+@pytest.mark.parametrize("run", DRY_RUNS.split("\n$ "))
+def test_dry_run(run):
+    """The commands as dry_runs.txt has them: a change there is one of what users run."""
+    line, _, expected = run.partition("\n")
+    result = call(*shlex.split(line), TMPDIR="TMPDIR")
     assert result.returncode == 0, result.stderr
-    shell = ["/bin/bash", "-euc", SHOW_WORDS + result.stdout]
-    words = subprocess.run(shell, capture_output=True, text=True, check=True).stdout.split("\0")
-    commands = [[]]
-    for word in words[:-1]:
-        if word == "\n":
-            commands.append([])
-        else:
-            commands[-1].append(word)
-    return commands[:-1]
-
-
-def remote(command, *options):
-    """The number of the host, or all, and what runs there."""
-    for words in dry_run(command, *options):
-        if "ssh" in words:
-            return words[-2], words[-1].removeprefix("--command=")
-    raise AssertionError("no ssh")
-
-
-@pytest.mark.parametrize(
-    ("options", "version"),
-    [
-        ([], "tpu-vm-tf-2.20.0-se"),
-        (["--type", "v3-32"], "tpu-vm-tf-2.20.0-pod-se"),
-        (["--type", "v5litepod-16"], "tpu-vm-tf-2.20.0-pod-pjrt"),
-        (["--backend", "jax", "--type", "v3-32"], "tpu-ubuntu2204-base"),
-        (["--backend", "jax", "--type", "v5litepod-8"], "v2-alpha-tpuv5-lite"),
-        (["--version", "mine"], "mine"),
-    ],
-)
-def test_create(options, version):
-    (words,) = dry_run("create", "--spot", "--project", "p", *options)
-    kind = options[options.index("--type") + 1] if "--type" in options else "v3-8"
-    assert words == [
-        *("gcloud", "compute", "tpus", "tpu-vm", "create", "t", "--zone=z", "--project=p"),
-        *(f"--version={version}", f"--accelerator-type={kind}", "--spot"),
-    ]
-
-
-def test_requests_and_machines_are_made_shown_and_deleted():
-    (words,) = dry_run("create", "--queued", "--spot")
-    assert words[3:] == [
-        *("queued-resources", "create", "t", "--zone=z", "--node-id=t"),
-        *("--runtime-version=tpu-vm-tf-2.20.0-se", "--accelerator-type=v3-8", "--spot"),
-    ]
-    request, vm, run = dry_run("status", "--queued")
-    assert request[3:6] == ["queued-resources", "describe", "t"]
-    assert vm[3:6] == ["tpu-vm", "describe", "t"]
-    assert run[3:6] == ["tpu-vm", "ssh", "t"]
-    assert dry_run("status") == [vm, run]
-    (words,) = dry_run("delete", "--queued")
-    assert words[3:] == ["queued-resources", "delete", "t", "--zone=z", "--force"]
-    (words,) = dry_run("fetch")
-    assert words[3:8] == ["tpu-vm", "scp", "--recurse", "t:lambda_keras/runs", "."]
-    (words,) = dry_run("delete")
-    assert words[3:] == ["tpu-vm", "delete", "t", "--zone=z"]
-
-
-@pytest.mark.parametrize(
-    ("backend", "wheel"), [("tensorflow", "'.[tpu]'"), ("jax", "'.[jax-tpu]'")]
-)
-def test_setup_installs_the_lock_file_and_the_tpu_wheel_on_every_host(backend, wheel):
-    worker, script = remote("setup", "--backend", backend, "--type", "v3-32")
-    assert worker == "--worker=all"
-    lock = f"requirements/{backend}.lock"
-    assert f"--requirement {lock}" in script
-    assert Path(lock).is_file()
-    assert script.index(lock) < script.index(wheel)
-    assert ("uninstall --quiet tensorflow" in script) == (backend == "tensorflow")
-    checked = subprocess.run(["/bin/bash", "-n"], input=script, text=True, capture_output=True)
-    assert checked.stderr == ""
-
-
-@pytest.mark.parametrize(
-    ("options", "worker", "environment"),
-    [
-        ([], "all", "TPU_NAME=local"),
-        (["--type", "v3-32"], "0", "TPU_NAME=t TPU_LOAD_LIBRARY=0"),
-        (["--backend", "jax"], "all", "KERAS_BACKEND=jax"),
-        (["--backend", "jax", "--type", "v3-32"], "all", "KERAS_BACKEND=jax"),
-    ],
-)
-def test_train_and_logs(options, worker, environment):
-    bucket = ["--output_dir", "gs://b/run"]  # several JAX hosts must share the folder
-    host, script = remote("train", *options, *TRAIN, *bucket)
-    assert host == f"--worker={worker}"
-    background = script[script.index("nohup bash -c ") :]
-    assert background.endswith(" >> train.log 2>&1 < /dev/null &")
-    program = shlex.split(background)[3].splitlines()[0]
-    words = f"{environment} .venv/bin/python -m zoo.train --config tpu_configs/a.yaml --data.dir"
-    assert program.startswith(f"{words} 'it'\\''s here' --output_dir gs://b/run")
-    several = "jax" in options and "v3-32" in options
-    assert ("--strategy multi_worker" in script) == several
-    host, script = remote("logs", *options)
-    assert host == "--worker=0"
-    assert script.startswith("tail ")
+    assert result.stdout.replace(str(SCRIPT.parents[1]), "CHECKOUT").strip() == expected.strip()
+    assert all(Path(lock).is_file() for lock in re.findall(r"requirements/\S+", expected))
+    commands = subprocess.run(["/bin/bash", "-n"], input=expected, text=True, capture_output=True)
+    assert commands.stderr == ""
 
 
 # The program that runs there prints when it begins and when it is interrupted.
@@ -248,9 +154,9 @@ def cloud(tmp_path):
     """Starts `tpu_vm.sh run` of a checkout in such a cloud."""
     script = checkout(tmp_path / "checkout", {"zoo/train.py": RUN_PY})
     (tmp_path / "cloud").mkdir()
-    path = programs(
-        tmp_path / "bin", gcloud="gcloud_of_a_cloud", uv="uv_of_a_cloud", python3="true"
-    )
+    stand_ins = {"gcloud": "gcloud_of_a_cloud", "uv": "uv_of_a_cloud", "python3": "true"}
+    path = programs(tmp_path / "bin", **stand_ins)
+    places = {"CLOUD": str(tmp_path / "cloud"), "PYTHON": sys.executable}
 
     def start(ends, failing=(), options=(), arguments=BUCKET, **environment):
         """`ends` has one word for each start, `failing` the kinds of calls that fail first."""
@@ -261,14 +167,7 @@ def cloud(tmp_path):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={
-                "PATH": path,
-                "HOME": str(tmp_path),
-                "CLOUD": str(tmp_path / "cloud"),
-                "PYTHON": sys.executable,
-                **leftovers.marks(),
-                **environment,
-            },
+            env={"PATH": path, "HOME": str(tmp_path), **places, **leftovers.marks(), **environment},
         )
 
     def end(*arguments, **options):

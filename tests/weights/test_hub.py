@@ -29,8 +29,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def served(tmp_path):
-    """A hub, for this process."""
+    """A hub, for this process, with a repository."""
     with stand_in.served(str(tmp_path / "cache")) as served:
+        served.files["owner/repo/model.safetensors"] = b"weights"
         yield served
 
 
@@ -51,12 +52,6 @@ def fetch(revision="main") -> Path:
     return hub.fetch("owner/repo", ["model.safetensors"], revision)
 
 
-@pytest.fixture
-def weights(served):
-    """The file that the hub has."""
-    served.files["owner/repo/model.safetensors"] = b"weights"
-
-
 @pytest.mark.parametrize("in_git", [False, True])
 def test_download_and_cache(served, in_git):
     served.in_git = in_git
@@ -69,7 +64,6 @@ def test_download_and_cache(served, in_git):
 @pytest.mark.parametrize("in_git", [False, True])
 def test_cached_file_without_network(served, cut, in_git):
     served.in_git = in_git
-    served.files["owner/repo/model.safetensors"] = b"weights"
     path = fetch()
     cut()
     assert fetch() == path
@@ -94,14 +88,12 @@ def test_nothing_cached_and_no_network(served, cut, monkeypatch):
 @pytest.mark.parametrize("sent", [b"weight!", b"weight", b"weights1"])
 def test_damaged_download(served, sent):
     """Some of these huggingface_hub finds itself; none gets through."""
-    served.files["owner/repo/model.safetensors"] = b"weights"
     served.sent = lambda content: sent
     with pytest.raises((ValueError, FileNotFoundError), match=r"damaged file|could not download"):
         fetch()
 
 
 def test_damaged_file_in_the_cache_is_named_and_can_be_replaced(served):
-    served.files["owner/repo/model.safetensors"] = b"weights"
     path = fetch()
     flip(path)
     blob = path.resolve()
@@ -115,7 +107,6 @@ def test_damaged_file_in_the_cache_is_named_and_can_be_replaced(served):
 
 def test_file_that_is_not_the_published_one(served):
     """The hub itself may have been changed: a known checksum wins over its record."""
-    served.files["owner/repo/model.safetensors"] = b"weights"
     name = ["model.safetensors"]
     known = hashlib.sha256(b"weights").hexdigest()
     assert hub.fetch("owner/repo", name, COMMIT, known).read_bytes() == b"weights"
@@ -137,7 +128,6 @@ def test_pinned_checksum_of_published_weights_is_compared(served, monkeypatch):
 
 def test_cache_without_links_needs_the_network(served, cut):
     """As on systems that have none."""
-    served.files["owner/repo/model.safetensors"] = b"weights"
     path = fetch()
     blob = path.resolve()
     path.unlink()
@@ -150,7 +140,6 @@ def test_cache_without_links_needs_the_network(served, cut):
 
 @pytest.mark.parametrize("address", ["other/repo", "owner/repo@v7"])
 def test_unknown_repository_or_revision(served, address):
-    served.files["owner/repo/model.safetensors"] = b"weights"
     with pytest.raises(ValueError, match=rf"that exist, and that you may read.*{address}"):
         hub.fetch_address(f"hf://{address}")
 
@@ -172,14 +161,14 @@ def test_name_that_a_repository_can_have(name):
 
 
 def test_repository_without_weights(served):
-    served.files["owner/repo/README.md"] = b"text"
+    served.files = {"owner/repo/README.md": b"text"}
     match = r"with model\.safetensors or model\.weights\.h5.*owner/repo@main, which has none"
     with pytest.raises(ValueError, match=match):
         hub.fetch_address("hf://owner/repo")
 
 
 def test_safetensors_come_before_keras_weights(served):
-    served.files["owner/repo/model.weights.h5"] = b"of Keras"
+    served.files = {"owner/repo/model.weights.h5": b"of Keras"}
     assert hub.fetch_address("hf://owner/repo").name == "model.weights.h5"
     served.files["owner/repo/model.safetensors"] = b"of safetensors"
     assert hub.fetch_address(f"hf://owner/repo@{COMMIT}").name == "model.safetensors"
@@ -189,7 +178,7 @@ def test_constructor_takes_keras_weights_of_a_repository(served, tmp_path, cut):
     expected = LambdaResNet14(classes=3, filters=4)
     expected.save_weights(tmp_path / "model.weights.h5")
     content = (tmp_path / "model.weights.h5").read_bytes()
-    served.files["owner/repo/model.weights.h5"] = content
+    served.files = {"owner/repo/model.weights.h5": content}
     for _ in range(2):
         model = LambdaResNet14(classes=3, filters=4, weights="hf://owner/repo@main")
         networks.assert_same(model, expected)

@@ -53,6 +53,8 @@ def test_layer_follows_the_kind_of_device(monkeypatch, kind):
 
 
 STRIDED = {"strides": 2, "strided_queries": True}
+CAUSAL = {"causal": True, "intra_depth": 2}
+MASK = {"attention_mask": np.ones((2, 24, 24), bool)}
 NEEDS = {"causal": False, "intra_depth": 1, "own_pairs": False}
 
 
@@ -63,18 +65,8 @@ NEEDS = {"causal": False, "intra_depth": 1, "own_pairs": False}
         ({"strides": 2}, {}, ((3, 3), 4, False, 2, 1, 2), {}),
         ({"multi_query": False}, {}, ((3, 3), 4, False, 2, 1, 1), {}),
         (STRIDED, {"training": True}, ((3, 3), 4, True, 2, 2, 2), {}),
-        (
-            {"causal": True, "intra_depth": 2, "dilation_rate": 2},
-            {},
-            ((5, 5), 4, False, 2, 1, 2),
-            {"causal": True, "intra_depth": 2},
-        ),
-        (
-            {"num_heads": 4},
-            {"attention_mask": np.ones((2, 24, 24), bool)},
-            (None, 2, False, 2, 1, 4),
-            {"own_pairs": True},
-        ),
+        ({**CAUSAL, "dilation_rate": 2}, {}, ((5, 5), 4, False, 2, 1, 2), CAUSAL),
+        ({"num_heads": 4}, MASK, (None, 2, False, 2, 1, 4), {"own_pairs": True}),
     ],
 )
 def test_what_is_asked_for_the_fastest(monkeypatch, arguments, call, sizes, needs):
