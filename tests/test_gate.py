@@ -70,10 +70,8 @@ def test_every_marker_is_selected():
     ]
     subsets = chain.from_iterable(combinations(MARKERS, n) for n in range(len(MARKERS) + 1))
     for markers in subsets:
-        selected = [
-            one.evaluate(lambda name, markers=markers, **_: name in markers) for one in whole
-        ]
-        assert selected.count(True) == 1, markers
+        has = lambda name, markers=markers, **_: name in markers  # noqa: E731
+        assert [one.evaluate(has) for one in whole].count(True) == 1, markers
     named = " ".join(words for part in parts_of_ci() for _, words, _ in commands(part))
     assert set(named.split()) - {"not", "or", "and"} <= MARKERS
 
@@ -87,12 +85,9 @@ def test_what_other_environments_have_is_tested_there():
             environments = NEEDS[name].environments
             if environments and ".venv" not in environments and path.stem != "test_needs":
                 file = str(path.relative_to(ROOT))
-                where = {
-                    environment
-                    for part in parts_of_ci()
-                    for environment, _, paths in commands(part)
-                    if any(file.startswith(place.partition("::")[0]) for place in paths)
-                }
+                named = [(one, paths) for part in parts_of_ci() for one, _, paths in commands(part)]
+                own = [(one, [path.partition("::")[0] for path in paths]) for one, paths in named]
+                where = {one for one, paths in own if file.startswith((*paths, "-"))}
                 assert where & set(environments), (file, name)
 
 

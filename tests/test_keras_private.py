@@ -19,10 +19,7 @@ REASONS, PARAMETERS = (
 
 
 def trees() -> dict[str, ast.Module]:
-    return {
-        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-        for path in FILES
-    }
+    return {str(path.relative_to(ROOT)): ast.parse(path.read_text("utf-8")) for path in FILES}
 
 
 def private(name: str) -> bool:
@@ -44,17 +41,10 @@ def derived(modules: list[ast.Module]) -> set[str]:
     ]
     found = {"keras"}
     while True:
-        more = {
-            one.name
-            for one in classes
-            for base in map(ast.unparse, one.bases)
-            if {base.split(".")[0], base.split(".")[-1]} & found
-        }
+        bases = [(one.name, ast.unparse(base)) for one in classes for base in one.bases]
+        more = {name for name, base in bases if {base.split(".")[0], base.split(".")[-1]} & found}
         if more <= found:
-            mixins = {
-                ast.unparse(base) for one in classes if one.name in found for base in one.bases
-            }
-            return found | mixins
+            return found | {base for name, base in bases if name in found}
         found |= more
 
 
@@ -86,9 +76,8 @@ def uses(tree: ast.Module, subclasses: set[str], names: set[str]) -> Iterator[st
 def test_every_private_name_of_keras_has_a_reason():
     modules, names = trees(), of_keras()
     subclasses = derived([*modules.values()])
-    found = {
-        (file, name) for file, tree in modules.items() for name in uses(tree, subclasses, names)
-    }
+    used = {file: uses(tree, subclasses, names) for file, tree in modules.items()}
+    found = {(file, name) for file, found in used.items() for name in found}
     assert found == REASONS.keys()
 
 

@@ -94,34 +94,14 @@ def test_example_in_the_docstrings():
 
 
 # A value of every argument that networks show, other than its default.
-SHOWN = {
-    "adapt_weights": True,
-    "dropout_rate": 0.5,
-    "batch_norm_momentum": 0.5,
-    "stochastic_depth_rate": 0.5,
-    "padding": "symmetric",
-    "stem": "tiered",
-    "num_heads": 2,
-    "key_dim": 8,
-    "intra_depth": 2,
-    "scope": 7,
-    "multi_query": False,
-    "use_content": False,
-    "position_embedding": "shared",
-    "query_normalization": "softmax",
-    "key_normalization": "l2",
-    "value_normalization": None,
-    "use_bias": True,
-    "implementation": "einsum",
-    "strided_queries": True,
-    "placement": "CLCL",
-    "blocks": [1, 2, 1, 1],
-    "squeeze_excitation": (False, True, False, True),
-    "double_attention": True,
-    "filters": 8,
-    "alpha": 0.5,
-    "expand_lambda": False,
-}
+SHOWN = {"adapt_weights": True, "dropout_rate": 0.5, "batch_norm_momentum": 0.5}
+SHOWN |= {"stochastic_depth_rate": 0.5, "padding": "symmetric", "stem": "tiered"}
+SHOWN |= {"num_heads": 2, "key_dim": 8, "intra_depth": 2, "scope": 7, "multi_query": False}
+SHOWN |= {"use_content": False, "position_embedding": "shared", "query_normalization": "softmax"}
+SHOWN |= {"key_normalization": "l2", "value_normalization": None, "use_bias": True}
+SHOWN |= {"implementation": "einsum", "strided_queries": True, "placement": "CLCL"}
+SHOWN |= {"blocks": [1, 2, 1, 1], "squeeze_excitation": (False, True, False, True)}
+SHOWN |= {"double_attention": True, "filters": 8, "alpha": 0.5, "expand_lambda": False}
 FIRSTS = {build.GROUPS[row.constructor]: ROWS[row.constructor] for row in reversed(specs.ROWS)}
 GROUPS = [
     pytest.param(row, mixer, id=f"{row.constructor}-{mixer}")

@@ -203,13 +203,6 @@ def test_single_images_are_not_joined_with_convolutions(batch, training, joined)
     assert graph.outputs[0].shape.as_list() == [batch, 5, 4, 6]
 
 
-def test_config():
-    layer = BatchNormalization(momentum=0.5, epsilon=0.1, axis=1)
-    copy = BatchNormalization.from_config(layer.get_config())
-    assert type(copy) is BatchNormalization
-    assert copy.get_config() == layer.get_config()
-
-
 PLAIN = [("LambdaLayer", {"filters": 8, "scope": 3}), ("DoubleAttention", {})]
 OF_AXES = ("content", "query_position", "key_position")  # before a softmax
 

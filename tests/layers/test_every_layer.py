@@ -192,7 +192,7 @@ def test_empty_batch(name, arguments):
 LAYERS = {
     "AugmentedConvolution": {**SMALL, "value_filters": 4},
     "AxialAttention": SMALL,
-    "BatchNormalization": {"momentum": 0.5},
+    "BatchNormalization": {"momentum": 0.5, "epsilon": 0.1},
     "DoubleAttention": {"ratio": 0.5},
     "GlobalAttention": SMALL,
     "HaloAttention": {**SMALL, "block_size": 2},

@@ -60,13 +60,15 @@ def test_specs_cannot_be_changed():
 
 
 # Networks of timm: scope, heads, poolings and activations of their published weights.
+OF_26 = ("relu", ((), (), (2,), (1, 2)), (2, 2, 2, 2))
+OF_50 = ("silu", ((), (4,), (2, 4, 6), (2,)), (3, 4, 6, 3))
 TIMM = {
-    "lambda_resnet26t": (9, "relu", ((), (), (2,), (1, 2)), (2, 2, 2, 2)),
-    "lambda_resnet26rpt_256": (None, "relu", ((), (), (2,), (1, 2)), (2, 2, 2, 2)),
-    "lambda_resnet50ts": (9, "silu", ((), (4,), (2, 4, 6), (2,)), (3, 4, 6, 3)),
-    "botnet26t_256": ("global", "relu", ((), (), (2,), (1, 2)), (2, 2, 2, 2)),
-    "halonet26t": ("halo", "relu", ((), (), (2,), (1, 2)), (2, 2, 2, 2)),
-    "halonet50ts": ("halo", "silu", ((), (4,), (2, 4, 6), (2,)), (3, 4, 6, 3)),
+    "lambda_resnet26t": (9, *OF_26),
+    "lambda_resnet26rpt_256": (None, *OF_26),
+    "lambda_resnet50ts": (9, *OF_50),
+    "botnet26t_256": ("global", *OF_26),
+    "halonet26t": ("halo", *OF_26),
+    "halonet50ts": ("halo", *OF_50),
 }
 HALO = {"key_dim": None, "block_size": 8, "mask_padding": False, "scale_positions": False}
 ATTENTION = {

@@ -25,24 +25,15 @@ mask_sampler: {num_sampled_masks: 4}
 
 
 def settings(sharded, folder, **training):
+    model = {"name": "lambda_resnet14", "image_size": 64, "overrides": {"stem": "rs"}}
+    data = {"dir": str(sharded), "batch_size": 2, "test_batch_size": 4, "shuffle_buffer": 4}
+    steps = {"steps": 4, "evaluation_steps": 2, "checkpoint_steps": 2, "steps_per_execution": 2}
     return {
         "output_dir": str(folder),
-        "model": {
-            "name": "lambda_resnet14",
-            "image_size": 64,
-            "overrides": {"stem": "rs"},
-            "batch_norm_momentum": 0.9,
-            "heads": yaml.safe_load(HEADS),
-        },
-        "data": {"dir": str(sharded), "batch_size": 2, "test_batch_size": 4, "shuffle_buffer": 4},
+        "model": {**model, "batch_norm_momentum": 0.9, "heads": yaml.safe_load(HEADS)},
+        "data": data,
         "optimizer": {"warmup_steps": 2, "learning_rate": 0.32},
-        "training": {
-            "steps": 4,
-            "evaluation_steps": 2,
-            "checkpoint_steps": 2,
-            "steps_per_execution": 2,
-            **training,
-        },
+        "training": {**steps, **training},
     }
 
 

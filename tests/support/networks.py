@@ -44,15 +44,9 @@ TINY = {"num_heads": 2, "key_dim": 3, "scope": 3}
 
 def tiny_spec(**changes) -> ResNetSpec:
     """Every kind of block in a few thousand weights: lambda layers with and without stride."""
-    fields = {
-        "blocks": (2, 1, 1, 2),
-        "mixer_blocks": ((), (), (1,), (1, 2)),
-        "stem": "small",
-        "shortcut": "pool",
-        "squeeze_excitation": (True, True, False, False),
-        "filters": 4,
-        "arguments": {"lambda": TINY},
-    }
+    fields = {"blocks": (2, 1, 1, 2), "mixer_blocks": ((), (), (1,), (1, 2)), "filters": 4}
+    fields |= {"stem": "small", "shortcut": "pool", "arguments": {"lambda": TINY}}
+    fields |= {"squeeze_excitation": (True, True, False, False)}
     return ResNetSpec(**{**fields, **changes})
 
 

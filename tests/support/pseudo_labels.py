@@ -29,29 +29,16 @@ def write_selection(folder: Path, images, probabilities, class_names, shards: in
         with tf.io.TFRecordWriter(str(folder / name)) as writer:
             for i in chosen:
                 sorted_ = probabilities[i][order[i]]
-                label = PseudoLabel(
-                    image=png(images[i]),
-                    name=f"{i}.png",
-                    classes=order[i],
-                    log_probabilities=np.log(np.maximum(sorted_, 1e-30)),
-                    rest=0.0,
-                    score=float(sorted_[0]),
-                    teacher="teacher-0123456789ab",
-                    sha256=bytes(32),
-                    perceptual_hash=i,
-                )
-                writer.write(label.serialize())
+                logs = np.log(np.maximum(sorted_, 1e-30))
+                image = {"image": png(images[i]), "name": f"{i}.png", "sha256": bytes(32)}
+                image |= {"perceptual_hash": i, "teacher": "teacher-0123456789ab", "rest": 0.0}
+                found = {"classes": order[i], "log_probabilities": logs, "score": float(sorted_[0])}
+                writer.write(PseudoLabel(**image, **found).serialize())
         size = (folder / name).stat().st_size
         files.append(SelectedFile(name=name, records=len(chosen), bytes=size))
     counts = tuple(np.bincount(order[:, 0], minlength=len(class_names)).tolist())
-    selection = Selection(
-        class_names=tuple(class_names),
-        teacher="teacher-0123456789ab",
-        files=tuple(files),
-        settings={},
-        counts_before=counts,
-        counts_after=counts,
-        left_out={},
-    )
+    kept = {"settings": {}, "counts_before": counts, "counts_after": counts, "left_out": {}}
+    names, teacher = tuple(class_names), "teacher-0123456789ab"
+    selection = Selection(class_names=names, teacher=teacher, files=tuple(files), **kept)
     write_json(folder / SELECTION, selection.model_dump(mode="json"))
     return selection

@@ -18,6 +18,9 @@ from tools.experiment import Experiment, Images, claims, compare, main, read, ro
 from zoo.fields import read_settings
 
 ROW = {"model": {"placement": "CCCC"}}
+FIRST = {"about": "Layers", "claims": ["lambda > convolution"]}
+SECOND = {"about": "Images", "claims": ["lambda > convolution", "few = convolution"]}
+SECOND["metrics"] = ["calibration_error"]
 TINY = {
     "data": "noise",
     "network": "lambda_resnet14",
@@ -27,17 +30,8 @@ TINY = {
     "images": 8,
     "seeds": [0, 1, 2],
     "rows": {"lambda": {}, "convolution": ROW, "few": {**ROW, "train_images": 6}},
-    "tables": {
-        "First": {"about": "Layers", "claims": ["lambda > convolution"]},
-        "Second": {
-            "about": "Images",
-            "claims": ["lambda > convolution", "few = convolution"],
-            "metrics": ["calibration_error"],
-        },
-    },
+    "tables": {"First": FIRST, "Second": SECOND},
 }
-
-FIRST = TINY["tables"]["First"]
 
 
 def noise(count: int, seed: int) -> Images:

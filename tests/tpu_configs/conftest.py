@@ -4,43 +4,35 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import tensorflow_datasets as tfds
 from PIL import Image
 from support.pseudo_labels import write_selection
+from support.record_files import jpeg, write_tfds
 
 IMAGENET = "imagenet2012"
 SHARDS = {"train": 1024, "validation": 64}  # of one image each; the real ones have more
 
 
 @pytest.fixture
-def imagenet(tmp_path):
-    """Folder of ImageNet's metadata; its images are noise of many sizes."""
-    folder = tmp_path / "tensorflow_datasets"
-    builder = tfds.builder(IMAGENET, data_dir=folder)
-    splits = [
-        tfds.core.SplitInfo(name=name, shard_lengths=[1] * shards, num_bytes=0)
-        for name, shards in SHARDS.items()
-    ]
-    builder.info.set_splits(tfds.core.splits.SplitDict(splits))
-    Path(builder.data_dir).mkdir(parents=True)
-    builder.info.write_to_directory(builder.data_dir)
-    noise, features = np.random.default_rng(0), builder.info.features
-    for split in SHARDS:
-        for i, path in enumerate(builder.info.splits[split].filepaths):
-            image = noise.integers(0, 256, (40 + i % 50, 60, 3), "uint8")
-            example = {"image": image, "label": i % 1000, "file_name": f"{i}.JPEG"}
-            with tf.io.TFRecordWriter(str(path)) as writer:
-                writer.write(features.serialize_example(features.encode_example(example)))
+def label(tmp_path):
+    """The feature of ImageNet's classes."""
+    return tfds.builder(IMAGENET, data_dir=tmp_path).info.features["label"]
+
+
+@pytest.fixture
+def imagenet(tmp_path, label) -> Path:
+    """Folder of ImageNet, of noise."""
+    folder, image = tmp_path / "tensorflow_datasets", jpeg(0)
+    splits = {name: [(image, i % 1000) for i in range(count)] for name, count in SHARDS.items()}
+    write_tfds(folder, IMAGENET, splits, label=label, version="5.1.0", per_shard=1)
     return folder
 
 
 @pytest.fixture
-def pseudo_labels(tmp_path) -> Path:
+def pseudo_labels(tmp_path, label) -> Path:
     """Folder of selected images, which are noise, with hard labels of ImageNet's classes."""
     images = np.random.default_rng(1).integers(0, 256, (32, 40, 40, 3), "uint8")
-    names = tfds.builder(IMAGENET, data_dir=tmp_path).info.features["label"].names
-    write_selection(tmp_path / "selected", images, np.eye(len(names))[:32], names)
+    write_selection(tmp_path / "selected", images, np.eye(1000)[:32], label.names)
     return tmp_path / "selected"
 
 

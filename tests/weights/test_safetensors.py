@@ -9,6 +9,7 @@ from support.zoo_weights import same_weights
 
 from lambda_keras.applications import LambdaMobileNetV2, LambdaResNet14
 from lambda_keras.weights import files, load_weights, save_safetensors
+from lambda_keras.weights.fit import take_layers
 
 
 @pytest.fixture
@@ -70,3 +71,20 @@ def test_other_classes_layers_and_padding_are_refused(file):
         with pytest.raises(ValueError, match=r"only one of the two has the layer '.*_pad'"):
             load_weights(model, path, "lambda_resnet14")
     networks.assert_same(model.get_weights(), before)
+
+
+class Other(keras.layers.Dense):
+    """Has the name and the shapes of a dense layer, but is none."""
+
+
+def test_layers_of_another_kind_are_left():
+    source = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4, name="a")])
+    same, other = (
+        keras.Sequential([keras.Input((4,)), kind(4, name="a")])
+        for kind in (keras.layers.Dense, Other)
+    )
+    before = other.get_weights()
+    assert take_layers(same, source) == []
+    assert take_layers(other, source) == other.layers
+    networks.assert_same(same, source)
+    networks.assert_same(other.get_weights(), before)

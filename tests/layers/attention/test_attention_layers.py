@@ -25,20 +25,9 @@ REGULARIZED = {"kernel_regularizer": "l2", "embeddings_regularizer": "l2"}
 
 def test_config_has_every_argument():
     """Arguments of the base classes, too, and values that are not the defaults."""
-    arguments = {
-        "filters": 12,
-        "num_heads": 3,
-        "key_dim": 5,
-        "strides": 2,
-        "multi_query": True,
-        "output_projection": True,
-        "block_size": 4,
-        "halo_size": 1,
-        "mask_padding": False,
-        "scale_positions": False,
-        "strided_queries": True,
-        "name": "halo",
-    }
+    arguments = {"filters": 12, "num_heads": 3, "key_dim": 5, "strides": 2, "multi_query": True}
+    arguments |= {"output_projection": True, "block_size": 4, "halo_size": 1, "name": "halo"}
+    arguments |= {"mask_padding": False, "scale_positions": False, "strided_queries": True}
     kinds = {"kernel_initializer": "zeros", "embeddings_initializer": "ones", **REGULARIZED}
     copy = HaloAttention.from_config(HaloAttention(**arguments, **kinds).get_config())
     assert arguments.items() <= copy.get_config().items()

@@ -39,6 +39,7 @@ def case(kind, *grid, **arguments):
     return kind, grid, arguments
 
 
+STRIDED = {"strides": 2, "strided_queries": True}
 # Depth 5, 8 filters and 2 heads.
 CASES = {
     "global": case("global", 4, 3),
@@ -65,12 +66,8 @@ CASES = {
     "halo_key_dim": case("halo", 4, 6, key_dim=3),
     "halo_multi_query": case("halo", 4, 6, multi_query=True),
     "halo_strides_and_projection": case("halo", 4, 6, strides=2, output_projection=True),
-    "halo_strided_queries": case(
-        "halo", 8, 4, block_size=4, strides=2, strided_queries=True, mask_padding=False
-    ),
-    "halo_strided_queries_of_no_divisor": case(
-        "halo", 7, 5, block_size=4, strides=2, strided_queries=True
-    ),
+    "halo_strided_queries": case("halo", 8, 4, block_size=4, mask_padding=False, **STRIDED),
+    "halo_strided_queries_of_no_divisor": case("halo", 7, 5, block_size=4, **STRIDED),
     "axial": case("axial", 4, 3),
     "axial_key_dim": case("axial", 4, 3, key_dim=3),
     "axial_strides_and_projection": case("axial", 4, 3, strides=2, output_projection=True),
@@ -112,9 +109,8 @@ def test_equals_the_equations(kind, grid, arguments):
         arguments["num_features"] = 6
     if layer_class is DoubleAttention:
         del arguments["num_heads"]
-        layer = layer_class(**arguments)
-    else:
-        layer = layer_class(8, **arguments)
+    filters = () if layer_class is DoubleAttention else (8,)
+    layer = layer_class(*filters, **arguments)
     arguments = {name: value for name, value in arguments.items() if name not in LAYER_ONLY}
     if layer_class is LinearAttention:
         arguments.setdefault("epsilon", {"softmax": 0, "relu": 1e-3}.get(kind, 1e-6))
