@@ -113,14 +113,12 @@ def test_evaluate(weights, changes, part):
     refuse(part, evaluate, **(good | changes))
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "part"),
-    [
-        *(("row", row, "a position in the grid") for row in (0.5, True, -1, 8)),
-        *(("layer", name, "expected the name of a layer") for name in (3, "x")),
-        *(("classifier", value, "a classifier of load") for value in (None, "runs/mine")),
-    ],
-)
+MAPS = [("row", row, "a position in the grid") for row in (0.5, True, -1, 8)]
+MAPS += [("layer", name, "expected the name of a layer") for name in (3, "x")]
+MAPS += [("classifier", value, "a classifier of load") for value in (None, "runs/mine")]
+
+
+@pytest.mark.parametrize(("name", "value", "part"), MAPS)
 def test_lambda_maps(classifier, name, value, part):
     good = {"classifier": classifier, "image": np.zeros((9, 9, 3), "uint8"), "row": 0, "column": 0}
     refuse(part, lambda_maps, **(good | {name: value}))

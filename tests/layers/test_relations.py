@@ -86,11 +86,9 @@ def test_numbers_of_nodes_that_are_unknown_until_graphs_come():
         x, relations, _ = forest(0, [nodes, nodes - 1], nodes)
         expected = to_numpy(one(x, relations=relations))
         # As an unsigned number, none is 255; the last axis of relations is of a known size here.
-        received = backends.of_unknown_sizes(
-            lambda x, r: one(x, relations=keras.ops.cast(r, "uint8")),
-            x,
-            np.where(relations < 0, 255, relations).astype("float32"),
-        )
+        numbers = np.where(relations < 0, 255, relations).astype("float32")
+        call = lambda x, r: one(x, relations=keras.ops.cast(r, "uint8"))  # noqa: E731
+        received = backends.of_unknown_sizes(call, x, numbers)
         np.testing.assert_allclose(received, expected, atol=1e-4)
 
 
@@ -126,10 +124,8 @@ class PairOutputs(keras.layers.Layer):
         self.built = True
 
     def call(self, queries, values, embeddings):
-        relations = keras.ops.convert_to_tensor(self.relations)
-        outputs = position_lambdas.pair_outputs(
-            queries, values, embeddings, self.implementation, relations=relations
-        )
+        given, tensors = keras.ops.convert_to_tensor(self.relations), (queries, values, embeddings)
+        outputs = position_lambdas.pair_outputs(*tensors, self.implementation, relations=given)
         return keras.ops.cast(outputs, "float32")
 
 

@@ -44,6 +44,7 @@ class Case(NamedTuple):
     least: float = 0.0  # of these numbers
 
 
+SCOPE_41 = r"LambdaLayer, scope 41: .* accuracy ([\d.]+)"
 CASES = {
     "quickstart": Case("epochs = 2", r"test accuracy ([\d.]+)", 0.5),
     "fine_tune": Case("epochs = 3", r"fine-tuned: test accuracy ([\d.]+)", 0.3),
@@ -52,9 +53,7 @@ CASES = {
     ),
     "export_and_serve": Case("images = 4", r"(\d+) of \d+ test images right", 2),
     "lambda_maps": Case("number = 4", r"png: (?:Ankle boot|Shirt), probability ([\d.]+)", 0.1),
-    "sequences_and_video": Case(
-        "sequence_epochs = 4\nvideo_epochs = 1", r"LambdaLayer, scope 41: .* accuracy ([\d.]+)", 0.2
-    ),
+    "sequences_and_video": Case("sequence_epochs = 4\nvideo_epochs = 1", SCOPE_41, 0.2),
     "generate_digits": Case("steps = 60", r"held-out digits: ([\d.]+)", 1.5),
     "detection": Case("images = 12\nsteps = 20", r"box: AP [\d.]+, .*\nmask: AP [\d.]+"),
     "segmentation": Case("epochs = 1", r"intersection over union ([\d.]+)", 0.05),

@@ -33,11 +33,11 @@ def counts_of_deep(
         sums[kind, "operations"] += sum(flops._call_flops(layer, node).values())
     counts = {}
     for name, spec in specs.items():
-        kinds = ["around"] + [
-            kind_of(stage, block, block in spec.mixer_blocks[number])
-            for number, stage in enumerate(networks.STAGES)
-            for block in range(1, spec.blocks[number] + 1)
-        ]
+        kinds = ["around"]
+        for stage, count, mixed in zip(
+            networks.STAGES, spec.blocks, spec.mixer_blocks, strict=True
+        ):
+            kinds += [kind_of(stage, block, block in mixed) for block in range(1, count + 1)]
         parameters, operations = (
             sum(sums[kind, what] // len(blocks[kind]) for kind in kinds)
             for what in ("parameters", "operations")

@@ -168,8 +168,7 @@ def test_moved_and_corrupted_images_are_near_the_originals():
     image = np.zeros((1, 28, 28, 1), "uint8")
     image[0, 12:16, 12:16] = 255
     sets = module.test_sets(Images(np.repeat(image, 50, 0), np.zeros(50, int)), (0.0, 1.0))
-    rows, columns = np.array([np.argwhere(one[..., 0] > 100).mean(0) for one in sets["moved"]]).T
-    for places in rows, columns:
+    for places in np.array([np.argwhere(one[..., 0] > 100).mean(0) for one in sets["moved"]]).T:
         assert 13.5 - module.SHIFT - 0.5 <= places.min() < 11 < 16 < places.max() < 18
     assert len({one.tobytes() for one in sets["moved"]}) == 50
     for name in module.CORRUPTIONS:

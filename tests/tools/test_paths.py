@@ -71,10 +71,8 @@ def test_command_writes_a_folder_of_classes(tmp_path, capsys):
     source = {"source": "image_folder", "dir": str(tmp_path / "new"), "batch_size": 8}
     data = load_data(DataConfig(**source, augment=False, resize="squash"), image_size=32)
     assert data.class_names == tuple(sorted(COLORS))
-    for images, part, seed, ways in (
-        (data.train, "train", 6, (1, -1)),
-        (data.test, "val", 7, (1,)),
-    ):
+    parts = ((data.train, "train", 6, (1, -1)), (data.test, "val", 7, (1,)))
+    for images, part, seed, ways in parts:
         expected, labels, _ = draw(images.count // len(ways), seed)
         known = {
             image[::way].tobytes(): [*COLORS][label]

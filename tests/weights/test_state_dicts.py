@@ -31,12 +31,8 @@ SMALL_BOTNET, SMALL_HALONET = (
     replace(NETWORKS[name].spec, **BLOCKS, mixer_blocks=SMALL_TIMM.mixer_blocks)
     for name in ("botnet26t_256", "halonet26t")
 )
-SMALL_LAMBDA_PYTORCH = ResNetSpec(
-    **BLOCKS,
-    mixer_blocks=((1,), (1,), (1, 2), (1,)),
-    padding="symmetric",
-    arguments={"lambda": {"scope": 5, "use_bias": True}},
-)
+OF_LAMBDA = {"arguments": {"lambda": {"scope": 5, "use_bias": True}}, "padding": "symmetric"}
+SMALL_LAMBDA_PYTORCH = ResNetSpec(**BLOCKS, mixer_blocks=((1,), (1,), (1, 2), (1,)), **OF_LAMBDA)
 
 
 def small(spec=SMALL_TIMM, classes=3, include_top=True, size=32) -> keras.Model:
