@@ -207,14 +207,6 @@ PLACES = [
 ]
 
 
-def classifier(layers) -> keras.Model:
-    x = inputs = keras.Input((4, 4, 3))
-    head = [keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(3, name="predictions")]
-    for layer in [*layers, *head]:
-        x = layer(x)
-    return keras.Model(inputs, x, name="tiny")
-
-
 def rows(names: str, table):
     """Cases of a table whose first column has their names."""
     cases = [pytest.param(*values, id=name) for name, *values in table]
@@ -225,13 +217,13 @@ def rows(names: str, table):
 def model() -> keras.Model:
     """With a counterpart in PyTorch's libraries, so that it takes both formats."""
     attention = LambdaLayer(8, scope=3, key_dim=2, num_heads=2, name="lambda")
-    return classifier([keras.layers.Conv2D(8, 1, name="stem"), attention])
+    return networks.few_layers(keras.layers.Conv2D(8, 1, name="stem"), attention)
 
 
 @pytest.fixture(scope="module")
 def torch_model() -> keras.Model:
     convolution = keras.layers.Conv2D(8, 1, use_bias=False, name="c2_block1_1_conv")
-    return classifier([convolution])
+    return networks.few_layers(convolution)
 
 
 @pytest.fixture(scope="module")

@@ -77,8 +77,8 @@ def test_empty_batch():
     cell = LambdaCell(small(scope=3))
     cell.build((None, 5))
     outputs, states = cell(np.zeros((0, 5), "float32"), cell.get_initial_state(0))
-    assert tuple(outputs.shape) == (0, 8)
-    assert [tuple(state.shape) for state in states] == [(0, size) for size in cell.state_size]
+    shapes = [tuple(one.shape) for one in (outputs, *states)]
+    assert shapes == [(0, size) for size in (8, *cell.state_size)]
 
 
 @pytest.mark.parametrize("size", [None, -1, 2.5, "2", True])
@@ -137,8 +137,8 @@ def test_state_is_of_a_fixed_size_and_in_float32():
     states = cell.get_initial_state(2)
     for position in range(12):
         outputs, states = cell(x.reshape(2, -1, 5)[:, position], states)
-        assert tuple(outputs.shape) == (2, 8)
-        assert [tuple(state.shape) for state in states] == [(2, n) for n in cell.state_size]
+        shapes = [tuple(one.shape) for one in (outputs, *states)]
+        assert shapes == [(2, size) for size in (8, *cell.state_size)]
         assert {keras.backend.standardize_dtype(state.dtype) for state in states} == {"float32"}
     # Another grid of as many axes, and of unknown height.
     taller = LambdaCell(layer, grid=(None, 5))
@@ -166,8 +166,7 @@ def test_builds_its_layer_and_shares_its_weights():
 
 
 def test_config():
-    layer, _ = built((6, 5), scope=5, multi_query=False)
-    config = LambdaCell(layer, grid=(None, 5)).get_config()
+    config = LambdaCell(small(scope=5, multi_query=False), grid=(None, 5)).get_config()
     assert LambdaCell.from_config(config).get_config() == config
 
 

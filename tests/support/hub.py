@@ -167,13 +167,12 @@ class Hub:
                 owner, repo, _, revision, *name = f"{self.path}////".split("/")[1:]
                 address = "/".join([owner, repo, *filter(None, name)])
                 content = this.files.get(address)
-                error = None
-                if not any(path.startswith(f"{owner}/{repo}/") for path in this.files):
-                    error = "RepoNotFound"
-                elif revision not in ("main", COMMIT):
-                    error = "RevisionNotFound"
-                elif content is None:
-                    error = "EntryNotFound"
+                known = any(path.startswith(f"{owner}/{repo}/") for path in this.files)
+                known_revision = revision in ("main", COMMIT)
+                kinds = {"Repo": known, "Revision": known_revision, "Entry": content is not None}
+                error = next(
+                    (f"{kind}NotFound" for kind, found in kinds.items() if not found), None
+                )
                 self.send_response(404 if error else 200)
                 self.send_header("X-Repo-Commit", COMMIT)
                 sent = b""

@@ -191,6 +191,15 @@ def layer_errors(model: keras.Model, other: keras.Model, inputs: np.ndarray) -> 
     return errors
 
 
+def few_layers(*layers) -> keras.Model:
+    """A classifier of three classes for images of 4x4: some layers, pooling, a dense layer."""
+    x = inputs = keras.Input((4, 4, 3))
+    head = [keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(3, name="predictions")]
+    for layer in [*layers, *head]:
+        x = layer(x)
+    return keras.Model(inputs, x, name="tiny")
+
+
 def linear_model(input_shape=(8, 8, 3), classes=10, **_) -> keras.Model:
     """A classifier that compiles in a second, with batch normalisation and dropout."""
     inputs = keras.Input(input_shape)

@@ -19,13 +19,12 @@ def copied_by_the_dockerfile(target: Path) -> None:
     lines = (ROOT / "Dockerfile").read_text("utf-8").splitlines()
     copied = [line.split()[1:] for line in lines if line.startswith("COPY ")]
     assert len(copied) == 5
-    for *names, place in copied:
-        for name in names:
-            if (ROOT / name).is_dir():
-                shutil.copytree(ROOT / name, target / place, ignore=NO_CACHES)
-            else:
-                (target / place).mkdir(exist_ok=True)
-                shutil.copy(ROOT / name, target / place)
+    for name, place in ((name, place) for *names, place in copied for name in names):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, target / place, ignore=NO_CACHES)
+        else:
+            (target / place).mkdir(exist_ok=True)
+            shutil.copy(ROOT / name, target / place)
 
 
 @pytest.fixture(scope="session")

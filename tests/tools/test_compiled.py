@@ -8,7 +8,7 @@ from importlib import metadata
 
 import keras
 import pytest
-from support import needs
+from support import commands, needs
 from support.tiny_networks import tiny_networks  # noqa: F401
 
 from lambda_keras.layers import BatchNormalization
@@ -23,22 +23,6 @@ TPU_PYTHON = ".venv-tpu/bin/python"
 NETWORK = "lambda_resnet14@32x2:dropout_rate=0.2"
 
 
-WRONG = [
-    ("", "device: Field required"),
-    ("--device h200", "no such device.*did you mean 'h100'.*Allowed: h100, v5e"),
-    ("--device v5e --dtype float16", "Allowed: float32, mixed_bfloat16, mixed_float16"),
-    ("--device v5e --models lambda_resnet50x8", "expected the name"),
-    ("--device v5e --models lambda_resnet50@160x0", r"expected NAME\[@SIZE"),
-    ("--device v5e --models lambda_resnet51@160x8", "did you mean 'lambda_resnet50'"),
-    ("--device v5e --models timm.lambda_resnet26t@64", "LIBRARY.NAME.*Allowed: keras"),
-    ("--device h100 --kernels -1", "kernels"),
-    ("--device v5e --seconds 0", "seconds: Input should be greater"),
-    ("--device v5e --tensorflow python", "tensorflow: expected --models and the device v5e"),
-    (f"--device h100 --tensorflow python --models {NETWORK}", "expected --models and the device"),
-    ("--device v5e --sizes 4", "such as 56x64. Received: '4'"),
-]
-
-
 def test_defaults_are_the_maps_of_the_docs():
     config = compiled.Config(device="h100")
     shapes = [cases[0].input_shape for cases in config.cases()]
@@ -49,11 +33,10 @@ def test_defaults_are_the_maps_of_the_docs():
     assert (config.dtype, config.scopes) == ("mixed_bfloat16", (23,))
 
 
-@pytest.mark.parametrize(("arguments", "message"), WRONG)
-def test_wrong_settings_are_one_line(arguments, message):
-    with pytest.raises(ValueError, match=message) as caught:
-        compiled.main(arguments.split())
-    assert "\n" not in str(caught.value)
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(("line", "message"), commands.lines("compiled.txt"))
+def test_wrong_settings_are_one_line(line, message, capsys):
+    assert message in commands.refuse("compiled", capsys, *line.split(), compiled=compiled.main)
 
 
 @pytest.mark.parametrize(("device", "package"), [("v5e", "libtpu"), ("h100", "jax-cuda12-plugin")])

@@ -56,14 +56,10 @@ def test_the_same_seed_draws_the_same(tmp_path):
     )
     np.testing.assert_array_equal(one, same)
     assert (one != other).any()
-    train, val = (
-        json.loads((tmp_path / "one" / f"{part}.json").read_text()) for part in ("train", "val")
-    )
-    # Not the same drawings on other backgrounds, either.
-    boxes = [
-        [one["bbox"] for one in part["annotations"] if one["image_id"] == 0]
-        for part in (train, val)
-    ]
+    boxes = []  # Not the same drawings on other backgrounds, either.
+    for part in ("train", "val"):
+        objects = json.loads((tmp_path / "one" / f"{part}.json").read_text())["annotations"]
+        boxes.append([one["bbox"] for one in objects if one["image_id"] == 0])
     assert boxes[0] != boxes[1]
 
 

@@ -155,11 +155,8 @@ def test_other_number_of_classes(saved):
 
 def tiny() -> keras.Model:
     """A file of it is small, with arrays of layers and of layers in them."""
-    inputs = keras.Input((4, 4, 3))
-    x = keras.layers.Conv2D(8, 1, name="stem_conv")(inputs)
-    x = LambdaLayer(8, scope=3, key_dim=2, num_heads=2, name="lambda")(x)
-    x = keras.layers.GlobalAveragePooling2D()(x)
-    return keras.Model(inputs, keras.layers.Dense(3, name="predictions")(x), name="tiny")
+    attention = LambdaLayer(8, scope=3, key_dim=2, num_heads=2, name="lambda")
+    return networks.few_layers(keras.layers.Conv2D(8, 1, name="stem_conv"), attention)
 
 
 @pytest.mark.one_backend
@@ -291,11 +288,9 @@ def keras_2(path, model: keras.Model, names: list[str]) -> list[np.ndarray]:
 
 def test_weights_of_keras_2_in_their_order(tmp_path):
     """As of its MobileNetV2; a model without classifier takes the rest."""
-    inputs = keras.Input((4, 4, 3))
-    x = keras.layers.Conv2D(8, 1, name="stem_conv")(inputs)
-    x = keras.layers.BatchNormalization(name="stem_bn")(x)
-    backbone = keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(x), name="tiny")
-    model = keras.Model(inputs, keras.layers.Dense(3, name="predictions")(backbone.output))
+    layers = keras.layers.Conv2D(8, 1, name="stem_conv"), keras.layers.BatchNormalization()
+    model = networks.few_layers(*layers)
+    backbone = keras.Model(model.input, model.layers[-2].output, name="tiny")
     path = tmp_path / "tiny.h5"
     expected = keras_2(path, model, ["Conv1", "bn_Conv1", "predictions"])
     before = networks.values(backbone.weights)
