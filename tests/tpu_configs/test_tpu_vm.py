@@ -44,15 +44,6 @@ def test_dry_run(run):
     assert commands.stderr == ""
 
 
-# The program that runs there prints when it begins and when it is interrupted.
-TRAIN_PY = """
-import signal, sys, time
-signal.signal(signal.SIGTERM, lambda *_: sys.exit("saved"))
-print("started", *sys.argv[1:], flush=True)
-time.sleep(60)
-"""
-
-
 def programs(folder, **names):
     """A PATH that begins with a folder of stand-ins, by the names of the programs."""
     folder.mkdir()
@@ -109,7 +100,7 @@ def test_second_run_is_refused_and_stop_waits_until_the_first_has_saved(tmp_path
     folder = tmp_path / "host" / "lambda_keras"
     for name in ("zoo", ".venv/bin"):
         (folder / name).mkdir(parents=True)
-    (folder / "zoo" / "train.py").write_text(TRAIN_PY)
+    shutil.copy(STAND_INS / "train", folder / "zoo" / "train.py")
     (folder / ".venv" / "bin" / "python").symlink_to(sys.executable)
     log = folder / "train.log"
     try:
@@ -128,31 +119,13 @@ def test_second_run_is_refused_and_stop_waits_until_the_first_has_saved(tmp_path
     assert gcloud("stop").stdout == "no run is active\n"
 
 
-# The program counts its starts in the bucket. The file `ends` has what each of them comes to.
-RUN_PY = """
-import os, signal, sys, time
-from pathlib import Path
-cloud = Path(os.environ["CLOUD"])
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-with (cloud / "bucket").open("a") as bucket:
-    print(*sys.argv[1:], file=bucket)
-starts = len((cloud / "bucket").read_text().splitlines())
-print("start", starts, flush=True)
-end = (cloud / "ends").read_text().split()[starts - 1]
-if end == "preempted":
-    (cloud / "state").write_text("PREEMPTED")
-if not end.isdigit():
-    while Path("zoo").exists() and not (cloud / "go").exists():  # until the machine is deleted
-        time.sleep(0.02)
-sys.exit(int(end) if end.isdigit() else 0)
-"""
 BUCKET = ["--config", "a", "--output_dir", "gs://b/run"]
 
 
 @pytest.fixture
 def cloud(tmp_path):
     """Starts `tpu_vm.sh run` of a checkout in such a cloud."""
-    script = checkout(tmp_path / "checkout", {"zoo/train.py": RUN_PY})
+    script = checkout(tmp_path / "checkout", {"zoo/train.py": (STAND_INS / "run").read_text()})
     (tmp_path / "cloud").mkdir()
     stand_ins = {"gcloud": "gcloud_of_a_cloud", "uv": "uv_of_a_cloud", "python3": "true"}
     path = programs(tmp_path / "bin", **stand_ins)
