@@ -23,6 +23,8 @@ TF_CONFIG = (
     'such as {"cluster": {"worker": ["10.0.0.1:8476", "10.0.0.2:8476"]}, '
     '"task": {"type": "worker", "index": 0}}'
 )
+DEV = Path("/dev")
+Seen = Callable[[str], list]  # devices of a kind, as `tf.config.list_physical_devices`
 INSTALL_FOR_TPU = f"pip uninstall tensorflow, then {install('tpu')}"
 
 
@@ -132,24 +134,33 @@ class Devices:
         return multihost_utils.process_allgather(np.int32(number)).tolist()
 
 
-def find_devices(name: str = "auto", tpu: str | None = None) -> Devices:
+def find_devices(
+    name: str = "auto",
+    tpu: str | None = None,
+    *,
+    seen: Seen = tf.config.list_physical_devices,
+    folder: Path = DEV,
+) -> Devices:
     """Finds the devices to train on, TensorFlow's or JAX's, and connects to a TPU.
 
     The arguments are `RunConfig.strategy` and `tpu`; "mirrored" without GPUs takes logical CPUs.
-    A line on stderr says if the backend takes the CPU because it does not see a GPU or TPU.
+    A line on stderr says if the backend takes the CPU because it does not see a GPU or TPU, whose
+    file is in `folder`.
     """
-    backend = keras.backend.backend()
+    backend = keras.config.backend()
     if backend == "jax":
         require(tpu is None, "tpu: expected none on JAX, which finds its own", repr(tpu))
         devices = _jax_devices(name)
     else:
-        devices = _tensorflow_devices(name, tpu)
-    if devices.kind == "CPU" and (unseen := unseen_accelerator(backend)):
+        devices = _tensorflow_devices(name, tpu_name(tpu, seen), seen)
+    if devices.kind == "CPU" and (unseen := unseen_accelerator(backend, folder, seen)):
         print(unseen, file=sys.stderr, flush=True)
     return devices
 
 
-def unseen_accelerator(backend: str, folder: Path = Path("/dev")) -> str | None:
+def unseen_accelerator(
+    backend: str, folder: Path = DEV, seen: Seen = tf.config.list_physical_devices
+) -> str | None:
     """Returns a line on a GPU or TPU of this machine that the backend, on the CPU, does not see.
 
     None if there is none, or if the environment hides it: CUDA_VISIBLE_DEVICES, JAX_PLATFORMS.
@@ -157,7 +168,7 @@ def unseen_accelerator(backend: str, folder: Path = Path("/dev")) -> str | None:
     for pattern, kind in DEVICE_FILES.items():
         hidden = backend == "jax" and os.environ.get("JAX_PLATFORMS") == "cpu"
         hidden |= kind == "GPU" and os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
-        if hidden or (backend == "tensorflow" and _physical(kind)):
+        if hidden or (backend == "tensorflow" and seen(kind)):
             continue
         for path in sorted(folder.glob(pattern))[:1]:
             advice = install(f"{'jax-' * (backend == 'jax')}{kind.lower()}")
@@ -167,12 +178,25 @@ def unseen_accelerator(backend: str, folder: Path = Path("/dev")) -> str | None:
     return None
 
 
-def _tensorflow_devices(name: str, tpu: str | None) -> Devices:
-    tpu = tpu or os.environ.get("TPU_NAME") or ("local" if _physical("TPU") else None)
-    if name == "tpu" or (name == "auto" and tpu):
+def tpu_name(tpu: str | None, seen: Seen) -> str | None:
+    """Returns the TPU of the settings, of the environment, or of this machine, if there is one."""
+    return tpu or os.environ.get("TPU_NAME") or ("local" if seen("TPU") else None)
+
+
+def strategy_of(name: str, tpu: str | None, gpus: int) -> str:
+    """Returns the strategy that a name stands for; "auto" prefers a TPU, then several GPUs."""
+    if name != "auto":
+        return name
+    return "tpu" if tpu else "mirrored" if gpus > 1 else "one_device"
+
+
+def _tensorflow_devices(name: str, tpu: str | None, seen: Seen) -> Devices:
+    gpus = len(seen("GPU"))
+    name = strategy_of(name, tpu, gpus)
+    if name == "tpu":
         strategy = _tpu_strategy(tpu)
         return Devices(strategy.num_replicas_in_sync, Host(), "TPU", strategy)
-    kind, host = "GPU" if _physical("GPU") else "CPU", Host()
+    kind, host = "GPU" if gpus else "CPU", Host()
     if kind == "CPU":
         # One operation at a time, each on all cores: with parallel operations, gradients differed
         # in their last bit from run to run, even under `enable_op_determinism`, so that resumed
@@ -182,14 +206,14 @@ def _tensorflow_devices(name: str, tpu: str | None) -> Devices:
     if name == "multi_worker":
         if "TF_CONFIG" not in os.environ:
             raise ValueError(f"strategy=multi_worker: expected {TF_CONFIG}")
-        with _one_line("strategy=multi_worker: TF_CONFIG or a worker fails"):
+        with one_line("strategy=multi_worker: TF_CONFIG or a worker fails"):
             resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
             workers = resolver.cluster_spec().as_dict().get("worker", [""])
             line = f"waiting until these workers have started: {', '.join(workers)}"
             print(line, file=sys.stderr, flush=True)
             strategy: Any = tf.distribute.MultiWorkerMirroredStrategy(resolver)
         host = Host(resolver.task_id or 0, len(workers))
-    elif name == "mirrored" or (name == "auto" and len(_physical("GPU")) > 1):
+    elif name == "mirrored":
         strategy = _mirrored_strategy(kind)
     else:
         return Devices(1, host, kind)
@@ -197,7 +221,8 @@ def _tensorflow_devices(name: str, tpu: str | None) -> Devices:
 
 
 @contextmanager
-def _one_line(what: str) -> Iterator[None]:
+def one_line(what: str) -> Iterator[None]:
+    """Turns errors of connections into a ValueError of one line, which begins with `what`."""
     try:
         yield
     except (ValueError, RuntimeError, tf.errors.OpError) as error:
@@ -210,7 +235,7 @@ def _one_line(what: str) -> Iterator[None]:
 def _tpu_strategy(tpu: str | None) -> tf.distribute.Strategy:
     if tpu is None:
         raise ValueError("strategy=tpu: no TPU found; name one with --tpu NAME or TPU_NAME")
-    with _one_line(f"the TPU {tpu!r} does not answer"):
+    with one_line(f"the TPU {tpu!r} does not answer"):
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu)
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
@@ -228,7 +253,7 @@ def _jax_devices(name: str) -> Devices:
     tf.config.set_visible_devices([], "GPU")  # TensorFlow only reads the data
     if name == "multi_worker":
         names = "KERAS_DISTRIBUTION_JOB_ADDRESSES, _NUM_PROCESSES and _PROCESS_ID"
-        with _one_line(f"strategy=multi_worker: a host does not answer, or {names} are not set"):
+        with one_line(f"strategy=multi_worker: a host does not answer, or {names} are not set"):
             # Addresses from the environment, KERAS_DISTRIBUTION_*, or from a TPU pod's metadata.
             keras.distribution.initialize()
     import jax  # pyright: ignore[reportMissingImports]
@@ -244,7 +269,3 @@ def _jax_devices(name: str) -> Devices:
     # Every process already reads its own part of the data.
     strategy = keras.distribution.DataParallel(auto_shard_dataset=False)
     return Devices(len(devices), Host(jax.process_index(), jax.process_count()), kind, strategy)
-
-
-def _physical(kind: str) -> list:
-    return tf.config.list_physical_devices(kind)

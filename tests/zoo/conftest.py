@@ -1,6 +1,7 @@
 """A finished run and a folder of images, for the tests that need them."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import keras
@@ -73,6 +74,19 @@ def figures(monkeypatch) -> list:
 
     monkeypatch.setattr(Figure, "savefig", spy)
     return written
+
+
+@pytest.fixture
+def environ(monkeypatch) -> Callable[..., None]:
+    """Sets environment variables for a test, and removes those that are None."""
+
+    def change(**variables: str | None) -> None:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value or "")
+            if value is None:
+                monkeypatch.delenv(name)
+
+    return change
 
 
 @pytest.fixture

@@ -8,10 +8,17 @@ import keras
 import pytest
 import tensorflow as tf
 
-from zoo import devices
 from zoo.config import DataConfig
 from zoo.data.load import load_data
-from zoo.devices import Devices, Host, find_devices, unseen_accelerator
+from zoo.devices import (
+    Devices,
+    Host,
+    find_devices,
+    one_line,
+    strategy_of,
+    tpu_name,
+    unseen_accelerator,
+)
 from zoo.inference.classifier import predict
 
 TWO_CPUS = """
@@ -22,16 +29,18 @@ tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfigur
 
 
 @pytest.fixture(autouse=True)
-def nothing_in_the_environment(monkeypatch):
-    for name in ("TPU_NAME", "TF_CONFIG"):
-        monkeypatch.delenv(name, raising=False)
+def nothing_in_the_environment(environ):
+    """Neither a cluster nor what hides accelerators, as the environment of tests does."""
+    names = ("TPU_NAME", "TF_CONFIG", "CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS")
+    environ(**dict.fromkeys(names))
 
 
-@pytest.fixture
-def nothing_hidden(monkeypatch):
-    """The environment does not hide accelerators, as that of tests does."""
-    for name in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
-        monkeypatch.delenv(name, raising=False)
+def nothing(kind):
+    return []
+
+
+def gpu(kind):
+    return ["a GPU"] * (kind == "GPU")
 
 
 def test_auto_on_one_cpu_is_one_device():
@@ -54,28 +63,21 @@ def test_hosts_share_every_batch():
 
 
 @pytest.mark.parametrize(
-    ("gpus", "tpu", "expected"),
-    [
-        (0, None, None),
-        (1, None, None),
-        (2, None, "mirrored"),
-        (2, "t", "tpu"),
-        (0, "t", "tpu"),
-    ],
+    ("name", "tpu", "gpus", "expected"),
+    [("auto", None, gpus, "one_device") for gpus in (0, 1)]
+    + [("auto", "t", gpus, "tpu") for gpus in (0, 2)]
+    + [("auto", None, 2, "mirrored"), ("one_device", "t", 2, "one_device")],
 )
-def test_auto_prefers_tpu_then_several_gpus(monkeypatch, gpus, tpu, expected):
-    monkeypatch.setattr(devices, "_physical", lambda kind: ["gpu"] * gpus * (kind == "GPU"))
-    monkeypatch.setattr(devices, "_tpu_strategy", lambda name: Strategy("tpu"))
-    monkeypatch.setattr(devices, "_mirrored_strategy", lambda kind: Strategy("mirrored"))
-    chosen = find_devices("auto", tpu).strategy
-    assert (chosen and chosen.name) == expected
+def test_auto_prefers_tpu_then_several_gpus(name, tpu, gpus, expected):
+    assert strategy_of(name, tpu, gpus) == expected
 
 
-class Strategy:
-    num_replicas_in_sync = 2
-
-    def __init__(self, name):
-        self.name = name
+def test_name_of_a_tpu(environ):
+    assert tpu_name(None, nothing) is None
+    assert tpu_name(None, lambda kind: [kind]) == "local"
+    environ(TPU_NAME="from-environment")
+    assert tpu_name(None, nothing) == "from-environment"
+    assert tpu_name("named", nothing) == "named"
 
 
 def test_replicas_divide_the_batch_of_all_hosts():
@@ -84,89 +86,68 @@ def test_replicas_divide_the_batch_of_all_hosts():
     assert batch.numpy().tolist() == [0, 1]
 
 
-def test_tpu_name_from_the_environment(monkeypatch):
-    monkeypatch.setenv("TPU_NAME", "from-environment")
-    monkeypatch.setattr(devices, "_tpu_strategy", Strategy)
-    assert find_devices("auto").strategy.name == "from-environment"
-    assert find_devices("auto", "named").strategy.name == "named"
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("tpu", "no TPU found"),
+        ("mirrored", "two or more devices"),
+        ("multi_worker", "expected TF_CONFIG in the environment"),
+    ],
+)
+def test_devices_that_are_not_there(name, message):
+    with pytest.raises(ValueError, match=message):
+        find_devices(name)
 
 
-def test_devices_that_are_not_there():
-    with pytest.raises(ValueError, match="no TPU found"):
-        find_devices("tpu")
-    with pytest.raises(ValueError, match="two or more devices"):
-        find_devices("mirrored")
-    with pytest.raises(ValueError, match="expected TF_CONFIG in the environment"):
-        find_devices("multi_worker")
+def test_tpu_without_the_wheel_for_tpus_names_the_extra():
+    operation = "No OpKernel was registered to support Op 'ConfigureDistributedTPU'"
+    message = r"^the TPU 'local': .* pip install 'SOURCE\[tpu\]', SOURCE"
+    with pytest.raises(ValueError, match=message), one_line("the TPU 'local'"):
+        raise tf.errors.InvalidArgumentError(None, None, operation)
 
 
-def test_tpu_without_the_wheel_for_tpus_names_the_extra(monkeypatch):
-    def connect(_):
-        raise tf.errors.InvalidArgumentError(
-            None, None, "No OpKernel was registered to support Op 'ConfigureDistributedTPU'"
-        )
-
-    resolver = "TPUClusterResolver"
-    monkeypatch.setattr(tf.distribute.cluster_resolver, resolver, lambda tpu: None)
-    monkeypatch.setattr(tf.config, "experimental_connect_to_cluster", connect)
-    with pytest.raises(
-        ValueError, match=r"^the TPU 'local' .* pip install 'SOURCE\[tpu\]', SOURCE"
-    ):
-        find_devices("tpu", "local")
-
-
-def test_jax_takes_no_name_of_a_tpu(monkeypatch):
-    monkeypatch.setattr(devices.keras.backend, "backend", lambda: "jax")
+@pytest.mark.usefixtures("on_jax")
+def test_jax_takes_no_name_of_a_tpu():
     with pytest.raises(ValueError, match=r"expected none on JAX.* Received: 'local'"):
         find_devices("auto", "local")
 
 
-@pytest.mark.parametrize(
-    ("file", "backend", "line"),
-    [
-        ("nvidia0", "tensorflow", "the GPU {} and takes the CPU: pip install 'SOURCE[gpu]'"),
-        ("nvidia0", "jax", "the GPU {} and takes the CPU: pip install 'SOURCE[jax-gpu]'"),
-        (
-            "accel0",
-            "tensorflow",
-            "--tpu local, after pip uninstall tensorflow, then pip install 'SOURCE[tpu]'",
-        ),
-        ("accel3", "jax", "the TPU {} and takes the CPU: pip install 'SOURCE[jax-tpu]'"),
-        ("vfio/0", "jax", "the TPU {} and takes the CPU: pip install 'SOURCE[jax-tpu]'"),
-        ("nvidia-uvm", "tensorflow", None),
-        ("vfio/vfio", "tensorflow", None),
-    ],
-)
-@pytest.mark.usefixtures("nothing_hidden")
-def test_accelerator_that_the_backend_does_not_see(tmp_path, file, backend, line):
+CPU = "{} and takes the CPU: pip install 'SOURCE["
+UNSEEN = [
+    ("nvidia0", "tensorflow", "the GPU " + CPU + "gpu]'"),
+    ("nvidia0", "jax", "the GPU " + CPU + "jax-gpu]'"),
+    ("accel0", "tensorflow", "after pip uninstall tensorflow, then pip install 'SOURCE[tpu]'"),
+    ("accel3", "jax", "the TPU " + CPU + "jax-tpu]'"),
+    ("vfio/0", "jax", "the TPU " + CPU + "jax-tpu]'"),
+    ("nvidia-uvm", "tensorflow", None),
+    ("vfio/vfio", "tensorflow", None),
+]
+
+
+@pytest.mark.parametrize(("file", "backend", "line"), UNSEEN)
+def test_accelerator_that_the_backend_does_not_see(tmp_path, environ, file, backend, line):
+    """Unless the environment hides it on purpose."""
     assert unseen_accelerator(backend, tmp_path) is None
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).touch()
     said = unseen_accelerator(backend, tmp_path)
     assert said == line or said.startswith(f"{backend} does not see the ")
     assert line is None or line.format(tmp_path / file) in said
+    seen = unseen_accelerator(backend, tmp_path, lambda kind: [kind])  # TensorFlow's own list
+    assert seen == (said if backend == "jax" else None)
+    environ(CUDA_VISIBLE_DEVICES="-1")
+    assert unseen_accelerator(backend, tmp_path) == (None if "nvidia" in file else said)
+    environ(CUDA_VISIBLE_DEVICES=None, JAX_PLATFORMS="cpu")
+    assert unseen_accelerator(backend, tmp_path) == (None if backend == "jax" else said)
 
 
-@pytest.mark.usefixtures("nothing_hidden")
-def test_accelerator_that_is_seen_or_hidden_on_purpose(tmp_path, monkeypatch):
-    (tmp_path / "nvidia0").touch()
-    with monkeypatch.context() as patch:
-        patch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-        assert unseen_accelerator("tensorflow", tmp_path) is None
-    monkeypatch.setattr(devices, "_physical", lambda kind: [kind])
-    assert unseen_accelerator("tensorflow", tmp_path) is None
-    assert "the GPU" in unseen_accelerator("jax", tmp_path)
-    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    assert unseen_accelerator("jax", tmp_path) is None
-
-
-def test_run_on_the_cpu_says_which_accelerator_it_misses(monkeypatch, capsys):
-    monkeypatch.setattr(devices, "unseen_accelerator", lambda backend: f"{backend} misses it")
-    find_devices("one_device")
-    assert capsys.readouterr().err == "tensorflow misses it\n"
-    monkeypatch.setattr(devices, "_physical", lambda kind: ["gpu"] * (kind == "GPU"))
-    find_devices("one_device")
-    assert capsys.readouterr().err == ""
+@pytest.mark.parametrize(("file", "seen"), [("nvidia0", nothing), ("accel0", gpu)])
+def test_run_on_the_cpu_says_which_accelerator_it_misses(tmp_path, capsys, file, seen):
+    (tmp_path / file).touch()
+    find_devices("one_device", seen=seen, folder=tmp_path)
+    said = unseen_accelerator("tensorflow", tmp_path, seen)
+    assert said
+    assert capsys.readouterr().err == (f"{said}\n" if seen is nothing else "")
 
 
 @pytest.mark.slow
