@@ -4,7 +4,7 @@ import math
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,20 +15,22 @@ BACKENDS = ("tensorflow", "jax", "torch")
 _process: int | None = None  # process that runs networks; its forks cannot
 
 
-def use_backend(name: str) -> None:
-    """Sets the backend in place of KERAS_BACKEND; Keras must not be imported yet."""
-    keras = sys.modules.get("keras")
+def use_backend(name: str, modules: Mapping[str, Any] = sys.modules) -> None:
+    """Sets the backend in place of KERAS_BACKEND; Keras must not be among the imported modules."""
+    keras = modules.get("keras")
     if keras is not None and keras.config.backend() != name:
         raise RuntimeError(f"Keras already runs on {keras.config.backend()}, not on {name}")
     os.environ["KERAS_BACKEND"] = name
 
 
-def use_default_backend(allowed: Sequence[str]) -> None:
+def use_default_backend(
+    allowed: Sequence[str], modules: Mapping[str, Any] = sys.modules
+) -> None:
     """Uses TensorFlow, unless KERAS_BACKEND or an imported Keras has another allowed backend."""
     check_process()
     use_onednn()
     backend = os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-    if keras := sys.modules.get("keras"):
+    if keras := modules.get("keras"):
         backend = keras.config.backend()
     expected = f"expected Keras on {' or '.join(allowed)} (KERAS_BACKEND, before its import)"
     require(backend in allowed, expected, repr(backend))
@@ -61,13 +63,17 @@ def schedulable_cores() -> int:
     return len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
 
 
-def cores(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
+def cores(
+    groups: Path = Path("/sys/fs/cgroup"),
+    own: Path = Path("/proc/self/cgroup"),
+    schedulable: Callable[[], int] = schedulable_cores,
+) -> int:
     """Returns the number of CPU cores that this process can keep busy.
 
     A container may use the cores of its affinity, for the share of time that the
     quotas of its control group and of all groups around it leave (cgroup v2 and v1).
     """
-    found: float = schedulable_cores()
+    found: float = schedulable()
     with suppress(OSError):
         for line in own.read_text().splitlines():
             _, controllers, path = line.split(":", 2)  # v2 names no controllers

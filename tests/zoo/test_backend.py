@@ -8,7 +8,6 @@ import sys
 from functools import partial
 from pathlib import Path
 
-import keras
 import numpy as np
 import pytest
 
@@ -18,52 +17,46 @@ from zoo.backend import BACKENDS, use_backend, use_default_backend
 from zoo.inference.images import read_pixels
 
 pytestmark = pytest.mark.one_backend
+NOT_IMPORTED: dict = {}  # modules at the start of a process
+QUOTA = "cpu.cfs_quota_us"
 
 
-def test_tensorflow_is_the_default_and_commands_may_run_on_others(monkeypatch):
-    monkeypatch.delenv("KERAS_BACKEND", raising=False)
-    monkeypatch.delitem(sys.modules, "keras")  # as at the start of a process
-    use_default_backend(BACKENDS[:1])
+def test_tensorflow_is_the_default_and_commands_may_run_on_others(environ):
+    environ(KERAS_BACKEND=None)
+    use_default_backend(BACKENDS[:1], NOT_IMPORTED)
     assert os.environ["KERAS_BACKEND"] == "tensorflow"
     for name in BACKENDS:
-        monkeypatch.setenv("KERAS_BACKEND", name)
-        use_default_backend(BACKENDS)
+        environ(KERAS_BACKEND=name)
+        use_default_backend(BACKENDS, NOT_IMPORTED)
     for name, allowed, names in (
         ("jax", BACKENDS[:1], "tensorflow"),
         ("theano", BACKENDS, "tensorflow or jax or torch"),
     ):
-        monkeypatch.setenv("KERAS_BACKEND", name)
+        environ(KERAS_BACKEND=name)
         message = rf"Keras on {names} \(KERAS_BACKEND, before its import\)\. Received: '{name}'"
         with pytest.raises(ValueError, match=message):
-            use_default_backend(allowed)
+            use_default_backend(allowed, NOT_IMPORTED)
 
 
-def test_an_imported_keras_decides(monkeypatch):
-    monkeypatch.setenv("KERAS_BACKEND", "jax")
+def test_an_imported_keras_decides(environ):
+    environ(KERAS_BACKEND="jax")
     use_default_backend(BACKENDS[:1])  # Keras runs on TensorFlow
     with pytest.raises(ValueError, match="Received: 'tensorflow'"):
         use_default_backend(BACKENDS[1:])
-
-
-def test_backend_is_chosen_before_keras_is_imported_and_not_after(monkeypatch):
-    monkeypatch.setenv("KERAS_BACKEND", "unread")
-    use_backend(keras.config.backend())
+    use_backend("tensorflow")
     assert os.environ["KERAS_BACKEND"] == "tensorflow"
     with pytest.raises(RuntimeError, match="Keras already runs on tensorflow, not on jax"):
         use_backend("jax")
-    monkeypatch.delitem(sys.modules, "keras")
-    use_backend("jax")
+    use_backend("jax", NOT_IMPORTED)
     assert os.environ["KERAS_BACKEND"] == "jax"
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="oneDNN for x86")
-def test_onednn_is_on_unless_the_environment_says_no(monkeypatch):
-    for given, used in ((None, "1"), ("0", "0")):
-        monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
-        if given:
-            monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", given)
-        use_default_backend(BACKENDS)
-        assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == used
+@pytest.mark.parametrize(("given", "used"), [(None, "1"), ("0", "0")])
+def test_onednn_is_on_unless_the_environment_says_no(environ, given, used):
+    environ(TF_ENABLE_ONEDNN_OPTS=given)
+    use_default_backend(BACKENDS)
+    assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == used
 
 
 # TensorFlow 2.21 logs at its import, before it reads TF_CPP_MIN_LOG_LEVEL.
@@ -91,15 +84,22 @@ run_command(command)"""
     assert lines == ["ERROR:absl:an error"]
 
 
-def test_networks_in_a_fork_are_refused_and_loading_there_works(monkeypatch):
-    monkeypatch.setattr(backend, "_process", None)
+FORK = """
+import os
+from zoo.backend import check_process
+child = os.fork()
+check_process()
+assert not child or os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+
+
+def test_networks_in_a_fork_are_refused_and_loading_there_works():
     backend.check_process()
     backend.check_process()
     image = np.zeros((8, 8, 3), "uint8")
     for use in (backend.check_process, partial(read_pixels, image), partial(load, "runs/x")):
         assert in_a_fork(use).startswith("load in the worker, after the fork (gunicorn without")
-    monkeypatch.setattr(backend, "_process", None)  # as before anything was loaded
-    assert in_a_fork(backend.check_process) == "None"
+    subprocess.run([sys.executable, "-c", FORK], check=True)  # where nothing was loaded before
 
 
 def in_a_fork(function) -> str:
@@ -127,24 +127,28 @@ def in_a_fork(function) -> str:
         ("0::/a/b", {"cpu.max": "50000 100000", "a/b/cpu.max": "400000 100000"}, 1),
         ("0::/a/b", {"a/cpu.max": "300000 100000", "a/b/cpu.max": "max 100000"}, 3),
         ("0::/", {"cpu.max": "6400000 100000"}, 8),
-        (
-            "3:cpu,cpuacct:/docker/1\n2:cpuset:/\n0::/",  # the folder of the host is not there
-            {"cpu,cpuacct/cpu.cfs_quota_us": "400000", "cpu,cpuacct/cpu.cfs_period_us": "100000"},
-            4,
-        ),
-        ("1:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 8),
+        # The folder of the host is not there.
+        ("3:cpu,cpuacct:/docker/1\n2:cpuset:/\n0::/", {f"cpu,cpuacct/{QUOTA}": "400000"}, 4),
+        ("1:cpu:/", {f"cpu/{QUOTA}": "-1"}, 8),
     ],
 )
-def test_cores_are_those_of_affinity_and_quotas(tmp_path, monkeypatch, group, files, expected):
-    monkeypatch.setattr(os, "cpu_count", lambda: 64)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+def test_cores_are_those_of_affinity_and_quotas(tmp_path, group, files, expected):
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"{text}\n")
+        (tmp_path / name).with_name("cpu.cfs_period_us").write_text("100000\n")
     own = tmp_path / "own"
-    assert backend.cores(tmp_path, own) == 8, "without control groups"
+    assert backend.cores(tmp_path, own, lambda: 8) == 8, "without control groups"
     own.write_text(f"{group}\n")
-    assert backend.cores(tmp_path, own) == expected
+    assert backend.cores(tmp_path, own, lambda: 8) == expected
+
+
+def test_cores_of_a_process_that_may_run_on_one():
+    def schedulable() -> int:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        return backend.schedulable_cores()
+
+    assert in_a_fork(schedulable) == "1"
 
 
 def test_nothing_else_counts_the_cores_of_the_machine():
