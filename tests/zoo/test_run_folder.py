@@ -182,9 +182,9 @@ def test_host_that_does_not_see_the_folder(folder, monkeypatch):
             return [True, number]
 
     devices = Hosts(2, Host(1, 2), "CPU")
-    run._check_shared(config(folder), devices)
+    run.check_shared(config(folder), devices)
     with pytest.raises(ValueError, match=r"elsewhere, where 1 of 2 hosts do not find"):
-        run._check_shared(config(folder.parent / "elsewhere"), devices)
+        run.check_shared(config(folder.parent / "elsewhere"), devices)
 
 
 def test_bucket_that_does_not_answer(bucket, monkeypatch):

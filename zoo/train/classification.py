@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -37,7 +37,6 @@ from zoo.train.run import Metrics, Run, Stop, resuming
 GRID_SAMPLE = 512  # test images among which the grid of predictions looks for mistakes
 AUGMENTED_SAMPLE = 16  # training images that TensorBoard shows
 FAR_APART = 4  # ratio of intended to present devices that is worth a warning
-FEW_IMAGES = 5000  # for training from random weights
 FINE_TUNE = "fine_tune"  # the configuration that starts from pretrained weights
 TUNING = f"--config {FINE_TUNE}, or "
 SLOW = 0.1  # share of initial values in batch statistics after an epoch that is worth a line
@@ -50,6 +49,9 @@ class ClassificationRun(Run):
         "# In Python: import keras, lambda_keras; "
         f"model = keras.models.load_model({run_folder.MODEL!r})\n"
     )
+    create_network = staticmethod(create_network)
+    load_teacher = staticmethod(load_teacher)
+    few_images: ClassVar[int] = 5000  # for training from random weights
     config: TrainConfig
     callbacks: Sequence[Any] = ()  # of users, set by `load`
 
@@ -104,7 +106,7 @@ class ClassificationRun(Run):
             steps_per_epoch,
             data.test.steps(self.config.data.batch_size),
             training.ema,
-            self._objective(),
+            self.objective(),
             training.recompute,
         )
         metrics: list[Any] = [keras.metrics.CategoricalAccuracy(name="accuracy")]
@@ -122,17 +124,18 @@ class ClassificationRun(Run):
         )
         for place, callback in zip(training.callbacks, self.callbacks, strict=True):
             give_network(callback, place, network, model)
-        return [self.summary(self.config.model.name), *self._plan()]
+        return [self.summary(self.config.model.name), *self.plan()]
 
     def _network(self) -> Any:
-        network = create_network(self.config.model, self.classes)
+        network = self.create_network(self.config.model, self.classes)
         prepare(network, self.config.model)
         optimizer = self.config.optimizer
         if not optimizer.decoupled:
             add_weight_decay(network, optimizer.weight_decay, optimizer.weight_decay_on)
         return network
 
-    def _objective(self) -> Objective:
+    def objective(self) -> Objective:
+        """Creates the loss of the settings, with the teacher and the weights of classes."""
         config, labels = self.config, self.data.train.labels
         training, weights, ratio = config.training, None, 0.0
         if isinstance(self.data.train, WithPseudoLabels):  # which smooths labels already
@@ -141,7 +144,7 @@ class ClassificationRun(Run):
         if config.data.class_weights == "balanced" and labels is not None:
             weights = balanced_weights(labels, self.classes)
         distillation = config.distillation
-        teacher = load_teacher(distillation, self.data.class_names, config.model.size)
+        teacher = self.load_teacher(distillation, self.data.class_names, config.model.size)
         return Objective(
             create_loss(training, "sum_over_batch_size"),
             weights,
@@ -162,7 +165,7 @@ class ClassificationRun(Run):
             optimizer = GradientAccumulation(optimizer, training.gradient_accumulation_steps)
         return optimizer
 
-    def _plan(self) -> Iterator[str]:
+    def plan(self) -> Iterator[str]:
         """Yields lines about classes, steps and images, and warnings."""
         config, training, data = self.config, self.config.training, self.data
         if data.train.labels is not None:
@@ -213,7 +216,7 @@ class ClassificationRun(Run):
                 "random ones (model.weights), of which the first layers then learn little or "
                 "nothing: pass " + " ".join(f"--{name} {for_pretrained[name]}" for name in names)
             )
-        if config.data.source != "digits" and self.data.train.count < FEW_IMAGES:
+        if config.data.source != "digits" and self.data.train.count < self.few_images:
             tuned = "" if config.config and Path(config.config).stem == FINE_TUNE else TUNING
             yield (
                 f"warning: {self.data.train.count:,} training images are few for random weights: "
@@ -235,19 +238,19 @@ class ClassificationRun(Run):
 
     def fit(self, stop: Stop) -> Metrics:
         training = self.config.training
-        checkpoints, progress = self._restore()
+        checkpoints, progress = self.restore()
         save = SaveProgress(
             checkpoints, progress, training.checkpoint_steps, training.early_stopping_epochs, stop
         )
         files = self.data.train.files + self.data.test.files
-        with naming_errors(files), _naming_events(self.config.output_dir / run_folder.LOGS):
-            self._fit_epochs(progress, self._callbacks(save))
+        with naming_errors(files), naming_events(self.config.output_dir / run_folder.LOGS):
+            self.fit_epochs(progress, self.all_callbacks(save))
             if training.early_stopping_epochs is not None:
                 checkpoints.restore_best(progress)
                 self.devices.gather(True)  # the first host removes what others may still read
-            return self._metrics(progress)
+            return self.results(progress)
 
-    def _restore(self) -> tuple[Checkpoints, Progress]:
+    def restore(self) -> tuple[Checkpoints, Progress]:
         """Loads the last checkpoint; every host has to find the same one."""
         model, folder = self.model, self.config.output_dir
         checkpoints = Checkpoints(
@@ -267,7 +270,8 @@ class ClassificationRun(Run):
             print(resuming(progress.step, steps), flush=True)
         return checkpoints, progress
 
-    def _callbacks(self, save: SaveProgress) -> list[Any]:
+    def all_callbacks(self, save: SaveProgress) -> list[Any]:
+        """Returns the callbacks of a run, and those of users, in their order."""
         batch_size, progress = self.config.data.batch_size, save.progress
         callbacks: list[Any] = [Bar(batch_size, self.config.training.epochs), save]
         if not self.devices.chief:
@@ -296,7 +300,7 @@ class ClassificationRun(Run):
             lambda host: self.data.test.batches(size, self.classes, host), size
         )
 
-    def _fit_epochs(self, progress: Progress, callbacks: list[Any]) -> None:
+    def fit_epochs(self, progress: Progress, callbacks: list[Any]) -> None:
         """Trains what is left of an interrupted epoch, then all others."""
         model, training = self.model, self.config.training
         batch_size, parts = self.config.data.batch_size, training.gradient_accumulation_steps
@@ -304,7 +308,7 @@ class ClassificationRun(Run):
         steps, train = model.steps_per_epoch, self.data.train
         epoch, done = divmod(progress.step, steps)
         if epoch > len(progress.history):
-            _evaluate_again(model, test, epoch - 1, callbacks)
+            self.evaluate_again(test, epoch - 1, callbacks)
         interrupted = [(epoch, epoch + 1, steps - done)] if done else []
         for first, last, length in [*interrupted, (epoch + bool(done), training.epochs, steps)]:
             if model.stop_training:  # by a callback in the rest of an epoch
@@ -326,7 +330,25 @@ class ClassificationRun(Run):
                     callbacks=callbacks,
                 )
 
-    def _metrics(self, progress: Progress) -> Metrics:
+    def evaluate_again(
+        self, test: Any, epoch: int, callbacks: list[keras.callbacks.Callback]
+    ) -> None:
+        """Ends an epoch as `fit` would have done, which was interrupted in its evaluation."""
+        model, steps = self.model, self.model.steps_per_epoch
+        every = keras.callbacks.CallbackList(
+            callbacks, model=model, verbose=1, epochs=epoch + 1, steps=steps
+        )
+        every.on_train_begin()
+        every.on_epoch_begin(epoch)
+        logs = model.get_metrics_result()
+        test_logs = _evaluate(model, test, callbacks=every)
+        every.on_epoch_end(
+            epoch, logs | {f"val_{name}": value for name, value in test_logs.items()}
+        )
+        every.on_train_end()
+
+    def results(self, progress: Progress) -> Metrics:
+        """Returns the metrics of the epoch that is kept."""
         history = progress.history
         # The variables of this epoch were evaluated when it ended.
         early = self.config.training.early_stopping_epochs is not None
@@ -384,7 +406,7 @@ class ClassificationRun(Run):
     def _write_weights(self) -> keras.Model:
         """Writes the network for inference: in float32, on one device, with its EMA weights."""
         folder, model = self.config.output_dir, self.model
-        network = create_network(self.config.model, self.classes)
+        network = self.create_network(self.config.model, self.classes)
         weights = [keras.ops.convert_to_numpy(variable) for variable in model.network.weights]
         if model.averages is not None:
             network.set_weights(weights)
@@ -406,24 +428,8 @@ def _evaluate(model: TrainingModel, test: Any, **arguments: Any) -> Metrics:
     return model.evaluate(test, steps=model.evaluation_steps, **options)  # pyright: ignore
 
 
-def _evaluate_again(
-    model: TrainingModel, test: Any, epoch: int, callbacks: list[keras.callbacks.Callback]
-) -> None:
-    """Ends an epoch as `fit` would have done, which was interrupted in its evaluation."""
-    steps = model.steps_per_epoch
-    every = keras.callbacks.CallbackList(
-        callbacks, model=model, verbose=1, epochs=epoch + 1, steps=steps
-    )
-    every.on_train_begin()
-    every.on_epoch_begin(epoch)
-    logs = model.get_metrics_result()
-    test_logs = _evaluate(model, test, callbacks=every)
-    every.on_epoch_end(epoch, logs | {f"val_{name}": value for name, value in test_logs.items()})
-    every.on_train_end()
-
-
 @contextmanager
-def _naming_events(logs: Any) -> Iterator[None]:
+def naming_events(logs: Any) -> Iterator[None]:
     """Names the folder of TensorBoard's events, of whose errors TensorFlow knows no reason."""
     try:
         yield

@@ -118,8 +118,8 @@ class Run(ABC):
             if self.devices.chief and self.index is not None:
                 write_json(index, self.index)
             with self.devices.noticing_losses():
-                _check_shared(config, self.devices)
-                with _stop_signals(self.devices) as stop:
+                check_shared(config, self.devices)
+                with stop_signals(self.devices) as stop:
                     metrics = self.fit(stop)
         if self.devices.chief:
             self._finish(metrics)
@@ -144,7 +144,7 @@ def stopped(step: int) -> SystemExit:
     return SystemExit(f"stopped at step {step}; the same command resumes from there")
 
 
-def _check_shared(config: RunConfig, devices: Devices) -> None:
+def check_shared(config: RunConfig, devices: Devices) -> None:
     """Waits until the first host has started the run, and makes sure that the others see it."""
     devices.gather(True)
     seen = devices.gather(run_folder.is_shared(config.output_dir))
@@ -157,7 +157,7 @@ def _check_shared(config: RunConfig, devices: Devices) -> None:
 
 
 @contextmanager
-def _stop_signals(devices: Devices) -> Iterator[Stop]:
+def stop_signals(devices: Devices) -> Iterator[Stop]:
     """Yields a function that tells whether a host was interrupted, by its user or a preemption.
 
     SIGINT (Ctrl-C) and SIGTERM do so; the second one ends the process at once.

@@ -11,7 +11,7 @@ from zoo.config import TrainConfig
 from zoo.devices import Devices, Host
 from zoo.train import run
 from zoo.train.classification import ClassificationRun
-from zoo.train.run import _stop_signals
+from zoo.train.run import stop_signals
 
 DEVICES = SimpleNamespace(gather=lambda value: [value])
 
@@ -28,7 +28,7 @@ def handlers():
 @pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
 def test_second_signal_ends_the_process(first, second):
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also in the background
-    with _stop_signals(DEVICES) as stop:
+    with stop_signals(DEVICES) as stop:
         assert not stop()
         os.kill(os.getpid(), first)
         assert stop()
@@ -105,7 +105,7 @@ def test_automatic_precision_is_that_of_the_devices(tmp_path, monkeypatch):
 def test_ignored_signals_stay_ignored():
     """A shell starts commands in the background so."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with _stop_signals(DEVICES) as stop:
+    with stop_signals(DEVICES) as stop:
         os.kill(os.getpid(), signal.SIGINT)
         assert not stop()
         os.kill(os.getpid(), signal.SIGTERM)
