@@ -68,8 +68,7 @@ def test_keras_weights_and_their_card(saved, tmp_path, capsys):
         exec(code, names)
     assert f"| Trainable parameters | {networks.trainable_parameters(names['model']):,} |" in text
     source = applications.LambdaResNet14(classes=3, weights=saved)
-    for received, wanted in zip(names["model"].get_weights(), source.get_weights(), strict=True):
-        np.testing.assert_array_equal(received, wanted)
+    np.testing.assert_equal(names["model"].get_weights(), source.get_weights())
 
 
 def test_packaged_weights(tmp_path):
@@ -84,8 +83,7 @@ def test_packaged_weights(tmp_path):
     assert "LambdaResNet14(classes=10, weights='clothes.weights.h5')" in text
     source = applications.LambdaResNet14(weights="fashion_mnist")
     converted = applications.LambdaResNet14(classes=10, weights=output)
-    for received, wanted in zip(converted.get_weights(), source.get_weights(), strict=True):
-        np.testing.assert_array_equal(received, wanted)
+    np.testing.assert_equal(converted.get_weights(), source.get_weights())
 
 
 def test_card_has_the_arguments_of_the_row(saved, tmp_path, monkeypatch):

@@ -321,10 +321,7 @@ def test_callbacks_of_users_save_the_network(tmp_path, ema):
         if path:
             loaded = keras.models.clone_model(own.model)
             loaded.load_weights(path)
-        for one, other in zip(
-            *map(networks.values, (loaded.weights, averages.weights)), strict=True
-        ):
-            np.testing.assert_array_equal(one, other)
+        np.testing.assert_equal(*map(networks.values, (loaded.weights, averages.weights)))
     images = networks.images(2, 8, 8, 3)
     np.testing.assert_allclose(networks.predict(loaded, images).sum(-1), 1, rtol=1e-6)
     assert loaded.count_params() == own.model.count_params() == network.count_params()

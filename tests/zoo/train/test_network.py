@@ -92,8 +92,7 @@ def test_frozen_layers(settings, first):
     statistics = networks.values(v for layer in frozen for v in layer.weights)
     network(networks.images(2, 16, 16, 3), training=True)
     now = networks.values(v for layer in frozen for v in layer.weights)
-    for one, other in zip(statistics, now, strict=True):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_equal(statistics, now)
 
 
 @pytest.mark.parametrize("classes", [3, 7])
@@ -104,10 +103,7 @@ def test_weights_of_other_classes_are_those_of_the_backbone(tmp_path, capsys, cl
     assert said is (classes == 7)
     assert received.output_shape == (None, 3)
     for layer in expected.layers if classes == 3 else expected.layers[:-1]:
-        for one, other in zip(
-            layer.get_weights(), received.get_layer(layer.name).get_weights(), strict=True
-        ):
-            np.testing.assert_array_equal(one, other)
+        np.testing.assert_equal(layer.get_weights(), received.get_layer(layer.name).get_weights())
 
 
 def test_packaged_weights_of_other_classes(capsys):
@@ -115,10 +111,7 @@ def test_packaged_weights_of_other_classes(capsys):
     assert "random weights: fashion_mnist has other classes" in capsys.readouterr().out
     source = create_model("lambda_resnet14", weights="fashion_mnist", include_top=False)
     for layer in source.layers:
-        for one, other in zip(
-            layer.get_weights(), network.get_layer(layer.name).get_weights(), strict=True
-        ):
-            np.testing.assert_array_equal(one, other)
+        np.testing.assert_equal(layer.get_weights(), network.get_layer(layer.name).get_weights())
 
 
 def test_warm_start_takes_the_layers_in_common(tmp_path, capsys):
@@ -136,10 +129,7 @@ def test_warm_start_takes_the_layers_in_common(tmp_path, capsys):
     assert f"of the parameters; random: {', '.join(random)}\n" in capsys.readouterr().out
     for layer in network.layers:
         model = fresh if layer.name in random else source
-        for one, other in zip(
-            model.get_layer(layer.name).get_weights(), layer.get_weights(), strict=True
-        ):
-            np.testing.assert_array_equal(one, other)
+        np.testing.assert_equal(model.get_layer(layer.name).get_weights(), layer.get_weights())
 
 
 @pytest.mark.parametrize(
