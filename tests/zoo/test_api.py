@@ -52,9 +52,8 @@ def test_files_arrays_and_commands_get_the_same_answers(classifier, tmp_path, ch
     for images in several:
         for scores in classifier(images, top=3):
             assert [score.name for score in scores] == [score.name for score in expected]
-            assert [score.probability for score in scores] == pytest.approx(
-                [score.probability for score in expected], abs=1e-6
-            )
+            found, wanted = ([score.probability for score in one] for one in (scores, expected))
+            assert found == pytest.approx(wanted, abs=1e-6)
     assert classifier([]) == []
     assert len(classifier(china, top=99)) == 10
     assert sum(score.probability for score in classifier(china, top=10)) == pytest.approx(1)

@@ -86,19 +86,6 @@ def test_replicas_divide_the_batch_of_all_hosts():
     assert batch.numpy().tolist() == [0, 1]
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("tpu", "no TPU found"),
-        ("mirrored", "two or more devices"),
-        ("multi_worker", "expected TF_CONFIG in the environment"),
-    ],
-)
-def test_devices_that_are_not_there(name, message):
-    with pytest.raises(ValueError, match=message):
-        find_devices(name)
-
-
 def test_tpu_without_the_wheel_for_tpus_names_the_extra():
     operation = "No OpKernel was registered to support Op 'ConfigureDistributedTPU'"
     message = r"^the TPU 'local': .* pip install 'SOURCE\[tpu\]', SOURCE"

@@ -90,9 +90,7 @@ def how(line: str) -> str:
 
 
 COMMANDS = [
-    pytest.param(
-        line, id=f"{name}: {line[:70]}", marks=pytest.mark.slow if how(line) == RUN else ()
-    )
+    pytest.param(line, id=f"{name}: {line[:70]}", marks=[pytest.mark.slow] * (how(line) == RUN))
     for name, page in PAGES.items()
     for block in re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL)
     for line in block.replace("\\\n", " ").splitlines()

@@ -17,9 +17,8 @@ def test_missing_package_says_what_to_install():
 
 
 def test_unknown_names_the_nearest_and_all():
-    assert unknown("cta", ["cat", "dog"]) == (
-        "Received: 'cta' (did you mean 'cat'?). Allowed: cat, dog"
-    )
+    expected = "Received: 'cta' (did you mean 'cat'?). Allowed: cat, dog"
+    assert unknown("cta", ["cat", "dog"]) == expected
     assert unknown("zebra", ["cat", "dog"]) == "Received: 'zebra'. Allowed: cat, dog"
 
 

@@ -25,9 +25,8 @@ from zoo.flops.command import count_maps
 from zoo.registry import create_model, find_model
 
 GOLDEN = networks.GOLDEN
-BASELINES = json.loads(
-    (Path(networks.__file__).parent / "golden_baselines.json").read_text("utf-8")
-)
+FILE = Path(networks.__file__).with_name("golden_baselines.json")
+BASELINES = json.loads(FILE.read_text("utf-8"))
 # Mixers, and other arguments, by rows of the file.
 BASELINE_ROWS = [
     ("lambda k16 h4 scope23", "lambda", {}),
@@ -178,6 +177,7 @@ def test_every_head_has_its_own_lambdas_without_multi_query():
 
 N, D, F, H, K, V = 6 * 4, 5, 16, 2, 3, 8  # a map of 6x4
 KEYS_AND_VALUES = N * D * (H * K + F)
+HALO = {"block_size": 4, "halo_size": 1}
 ATTENTION = [
     (
         GlobalAttention(F, num_heads=H, key_dim=K, strides=2, output_projection=True),
@@ -197,10 +197,8 @@ ATTENTION = [
         N * N * H * (4 + V),
         N * H * 2 * (7 + 7),
     ),
-    (  # blocks of 4x4: the map is padded to 8x4, of which every fourth position has a query
-        HaloAttention(
-            F, num_heads=H, key_dim=K, block_size=4, halo_size=1, strides=2, strided_queries=True
-        ),
+    (  # blocks of 4x4 with a halo of 1: padded to 8x4, where every fourth has a query
+        HaloAttention(F, num_heads=H, key_dim=K, **HALO, strides=2, strided_queries=True),
         (N // 4) * D * H * K + KEYS_AND_VALUES,
         8 * 36 * H * (K + V),
         8 * H * K * (11 + 11),
@@ -269,11 +267,8 @@ MAPS = [
     (LocalAttention(F, num_heads=H, scope=3), B * H * N * 9),
     (LocalAttention(F, num_heads=H, scope=7), B * H * N * N),  # a scope of more than the map
     # Blocks of 4x4, of which every fourth position has a query, in windows of 6x6.
-    (HaloAttention(F, num_heads=H, block_size=4, halo_size=1), B * H * 32 * 36),
-    (
-        HaloAttention(F, num_heads=H, block_size=4, halo_size=1, strides=2, strided_queries=True),
-        B * H * 8 * 36,
-    ),
+    (HaloAttention(F, num_heads=H, **HALO), B * H * 32 * 36),
+    (HaloAttention(F, num_heads=H, **HALO, strides=2, strided_queries=True), B * H * 8 * 36),
     (AxialAttention(F, num_heads=H), B * H * N * (6 + 4)),
     (AugmentedConvolution(F, num_heads=H, attention_pool=2), B * H * (3 * 2) ** 2),
     (LinearAttention(F, num_heads=H), None),

@@ -54,7 +54,6 @@ def test_no_match_is_one_line():
 
 def test_readme_has_the_table_of_the_command_beside_it(capsys):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    ((arguments, table),) = re.findall(
-        r"<!-- python -m zoo\.list (.*?) -->\n(.*?)<!-- end -->", text, re.DOTALL
-    )
+    pattern = r"<!-- python -m zoo\.list (.*?) -->\n(.*?)<!-- end -->"
+    ((arguments, table),) = re.findall(pattern, text, re.DOTALL)
     assert listed(capsys, *shlex.split(arguments)) == table

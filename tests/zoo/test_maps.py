@@ -29,8 +29,9 @@ def runs(tmp_path_factory) -> dict[str, str]:
     for name, arguments in {"global": {"mixer": "global"}, "none": {"placement": "CCCC"}}.items():
         folder = tmp_path_factory.mktemp("runs") / name
         shutil.copytree(LAMBDA_RUN, folder)
+        shape = (16, 16, 3)
         network = create_model(
-            "lambda_resnet14", classes=10, input_shape=(16, 16, 3), filters=8, **arguments
+            "lambda_resnet14", input_shape=shape, classes=10, filters=8, **arguments
         )
         network.save(folder / run_folder.MODEL)
         folders[name] = str(folder)
@@ -78,9 +79,8 @@ def test_weights_of_lambdas_are_the_mean_of_heads_at_three_queries(
     assert (queries, grid) == ([(1, 1), (2, 2), (3, 3)], (4, 4))
     classifier, last = Run(Path(runs["lambda"])).load(), "c5_block1_2_lambda"
     image = preprocess_input(classifier.view(photo))
-    for query, matrix, weights in zip(
-        queries, of_lambdas.pictures, of_weights.pictures, strict=True
-    ):
+    pictures = (of_lambdas.pictures, of_weights.pictures)
+    for query, matrix, weights in zip(queries, *pictures, strict=True):
         found = lambda_maps(classifier.model, last, image, *query)
         expected = (found.content + found.position).mean(0)
         np.testing.assert_allclose(weights, expected, rtol=1e-4, atol=1e-6)

@@ -3,8 +3,6 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -187,21 +185,3 @@ def test_reading_goes_on_where_checking_ended(run, monkeypatch, capsys):
     Path("flower.png").write_bytes(b"broken")
     error = fail(capsys, "flower.png", "--run", str(run))
     assert "unreadable image: flower.png" in error
-
-
-def test_help_does_not_wait_for_keras():
-    script = """
-import sys
-from importlib import import_module
-for verb in ("predict", "evaluate", "export"):
-    try:
-        import_module(f"zoo.{verb}.__main__").main(["--help"])
-    except SystemExit:
-        print("keras" in sys.modules or "tensorflow" in sys.modules)
-"""
-    root = Path(predict.__file__).parents[2]
-    result = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True)
-    printed = result.stdout.decode()
-    assert [printed.count(word) for word in ("True\n", "False\n")] == [0, 3], result.stderr
-    for setting in ("PHOTOS", "--model", "--labels", "--averaged", "--data.source", "--format"):
-        assert setting in printed

@@ -85,9 +85,8 @@ def test_counts_of_golden_rows():
     for one, row in zip(of("Table 11"), GOLDEN["table11_resnet50_CLLL_scope"], strict=True):
         assert one.gflops == pytest.approx(row["gflops"], abs=2e-3)
     for one in of("Table 13"):
-        row = GOLDEN["table13_resnet50_224_placement"][
-            one.network.partition("_")[2].upper() or "CCCC"
-        ]
+        rows = GOLDEN["table13_resnet50_224_placement"]
+        row = rows[one.network.partition("_")[2].upper() or "CCCC"]
         assert one.parameters == row["trainable_params"]
         assert one.gflops == pytest.approx(row["gflops"], abs=2e-3)
 

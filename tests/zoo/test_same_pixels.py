@@ -36,9 +36,8 @@ def mirror() -> keras.Model:
     inputs = outputs = keras.Input((SIZE, SIZE, 3))
     for stage in STAGES:
         outputs = layers.Identity(name=stage)(outputs)
-    outputs = layers.Normalization(
-        mean=IMAGENET_MEAN, variance=np.square(IMAGENET_STD), invert=True
-    )(outputs)
+    means = {"mean": IMAGENET_MEAN, "variance": np.square(IMAGENET_STD)}
+    outputs = layers.Normalization(**means, invert=True)(outputs)
     outputs = layers.Rescaling(1 / VALUES)(layers.Flatten()(outputs))
     rest = layers.Dense(1, kernel_initializer="ones")(outputs)
     outputs = layers.Concatenate()([outputs, layers.Rescaling(-1, 1)(rest)])
@@ -79,9 +78,8 @@ def loaded(request, photos, tmp_path, monkeypatch):
     examples = [(photo.read_bytes(), number) for number, photo in enumerate(photos)]
     for part in ("train", "validation"):
         write_tfrecords(tmp_path / "records" / f"{part}-00000-of-00001", examples)
-    records = DataConfig(
-        source="tfrecord", dir=str(tmp_path / "records"), classes=CLASSES, batch_size=4, **resize
-    )
+    place = {"source": "tfrecord", "dir": str(tmp_path / "records"), **resize}
+    records = DataConfig(classes=CLASSES, batch_size=4, **place)
     for number, photo in enumerate(photos):
         for part in ("train", "val"):
             folder = tmp_path / "folder" / part / f"{number:02}"
@@ -141,9 +139,7 @@ def test_all_commands_see_the_same_pixels(photos, loaded, tmp_path, monkeypatch)
         page = load(part.partition(":")[0])
         monkeypatch.setattr(page, "TOP", CLASSES)
         answers = [page.Demo(classifier).classify(str(photo)) for photo in photos]
-        seen["demo"] = [
-            pixels([int(name) for name in answer], list(answer.values())) for answer in answers
-        ]
+        seen["demo"] = [pixels([*map(int, one)], [*one.values()]) for one in answers]
 
     assert len(seen) >= 4
     for number, photo in enumerate(photos):

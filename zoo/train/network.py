@@ -113,7 +113,10 @@ def _warm_start(network: Any, config: ModelConfig, name: str) -> None:
 
 
 def load_teacher(
-    config: DistillationConfig, class_names: Sequence[str], image_size: int
+    config: DistillationConfig,
+    class_names: Sequence[str],
+    image_size: int,
+    choose: Callable[[Any], Any] = choose,
 ) -> Any | None:
     """Returns the teacher that the settings name, with logits as outputs; None if they name none.
 

@@ -25,6 +25,7 @@ class Run(ABC):
     """A training run of one task, whose methods `train` calls in the order of this class."""
 
     head: ClassVar[str]  # comment at the top of config.yaml
+    find_devices = staticmethod(find_devices)
     precision = staticmethod(precision)  # sets the dtype policy to build and train under
     config: Any
     devices: Devices
@@ -92,7 +93,7 @@ class Run(ABC):
         settings, and the first one writes the files.
         """
         resumed = run_folder.check(config)
-        devices = find_devices(config.strategy, config.tpu)
+        devices = cls.find_devices(config.strategy, config.tpu)
         policy = resolve_precision(config.training.precision, devices.kind)
         # The folder has the settings as they were given.
         training = config.training.model_copy(update={"precision": policy})

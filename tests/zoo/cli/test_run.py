@@ -11,23 +11,31 @@ from zoo.cli.run import run_command
 pytestmark = pytest.mark.one_backend
 
 
+def installing(name: str) -> str:
+    what = f"pip install 'SOURCE[{'train' if name == 'yaml' else name}]'"
+    return f"error: {name} is not installed: {what}, SOURCE being the folder or the wheel of "
+
+
+def ends(error: BaseException, capsys) -> tuple[int, str]:
+    """Exit code and line of a command that raises an error."""
+
+    def command(_):
+        raise error
+
+    with pytest.raises(SystemExit) as caught:
+        run_command(command)
+    return caught.value.code, capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("error", "code", "line"),
     [
         (ValueError("what\nis  wrong"), 2, "error: what is wrong"),
         (FileNotFoundError("not there"), 2, "error: not there"),
         (ImportError("of an extra"), 2, "error: of an extra"),
-        (
-            ModuleNotFoundError("No module", name="yaml"),
-            2,
-            "error: yaml is not installed: pip install 'SOURCE[train]', SOURCE being the folder or "
-            "the wheel of lambda_keras",
-        ),
-        (
-            ModuleNotFoundError("No module", name="jax"),
-            2,
-            "error: jax is not installed: pip install 'SOURCE[jax]', SOURCE being the folder or "
-            "the wheel of lambda_keras",
+        *(
+            (ModuleNotFoundError("No", name=name), 2, installing(name) + "lambda_keras")
+            for name in ("yaml", "jax")
         ),
         (ValueError("\x1b[31m \udce9"), 2, "error: \\x1b[31m \\udce9"),
         (KeyboardInterrupt(), 130, "interrupted"),
@@ -35,22 +43,12 @@ pytestmark = pytest.mark.one_backend
     ids=repr,
 )
 def test_commands_end_with_one_line(capsys, error, code, line):
-    def command(_):
-        raise error
-
-    with pytest.raises(SystemExit) as caught:
-        run_command(command)
-    assert caught.value.code == code
-    assert capsys.readouterr().err == f"{line}\n"
+    assert ends(error, capsys) == (code, f"{line}\n")
 
 
 def test_long_messages_are_cut_in_the_middle(capsys):
-    def command(_):
-        raise ValueError(f"expected a name. Received: {'a' * 200_000}, in the end")
-
-    with pytest.raises(SystemExit):
-        run_command(command)
-    error = capsys.readouterr().err
+    text = f"expected a name. Received: {'a' * 200_000}, in the end"
+    _, error = ends(ValueError(text), capsys)
     assert error.startswith("error: expected a name. Received: aaa")
     assert "aaa [198,0" in error
     assert error.endswith("aaa, in the end\n")
@@ -100,9 +98,16 @@ def run_without(packages: tuple[str, ...], *lines: str) -> list[str]:
     return printed
 
 
-def test_commands_without_pydantic_name_its_extra():
-    """As after `pip install .`, whose packages are those of layers and networks."""
+HEAVY = ("PIL", "keras", "matplotlib", "official", "sklearn", "tensorflow", "tensorflow_datasets")
+
+
+def test_help_and_refusals_come_without_keras_and_other_heavy_packages():
+    """Of every verb; without pydantic, as after `pip install .`, its extra is named."""
     verbs = [verb for verb in COMMANDS if COMMANDS[verb].places]
+    for line in run_without(HEAVY, *(f"zoo.{verb} --help" for verb in verbs)):
+        assert line.startswith("0 ")
+    for line in run_without(HEAVY, *(f"zoo.{verb} --no_such 3" for verb in verbs)):
+        assert line.startswith("2 error: no such setting. Received: '--no_such'")
     for line in run_without(("pydantic", "yaml"), *(f"zoo.{verb}" for verb in verbs)):
         assert line.startswith("2 error: ")
         assert " is not installed: pip install 'SOURCE[train]', SOURCE being the folder" in line

@@ -27,28 +27,27 @@ def test_every_configuration_has_its_name():
 
 
 def test_a_name_is_understood_in_any_folder(here):
-    named = TrainConfig.from_command_line(["--config", "lambda_resnet14_digits"])
+    """A file of that name comes first."""
+    digits = ["--config", "lambda_resnet14_digits"]
     of_file = TrainConfig.from_file(CONFIGS / "lambda_resnet14_digits.yaml")
-    assert named.to_yaml() == of_file.to_yaml()
-    changed = ["--config", "lambda_resnet14_digits", "--training.epochs", "7"]
-    assert TrainConfig.from_command_line(changed).training.epochs == 7
+    assert TrainConfig.from_command_line(digits).to_yaml() == of_file.to_yaml()
+    changed = TrainConfig.from_command_line([*digits, "--training.epochs", "7"])
+    Path("lambda_resnet14_digits").write_text("training: {epochs: 9}\n")
+    other = TrainConfig.from_command_line(digits)
+    assert (changed.training.epochs, other.training.epochs) == (7, 9)
 
 
-def test_a_file_comes_before_a_name(here):
-    Path("lambda_resnet14_digits").write_text("training: {epochs: 7}\n")
-    config = TrainConfig.from_command_line(["--config", "lambda_resnet14_digits"])
-    assert config.training.epochs == 7
-
-
-@pytest.mark.parametrize("text", ["name.yaml", "a/name"])
-def test_what_is_no_name_is_a_file(here, text):
-    with pytest.raises(ValueError, match=f"expected a YAML file. Received: '{text}', not found"):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name.yaml", "expected a YAML file. Received: 'name.yaml', not found"),
+        ("a/name", "expected a YAML file. Received: 'a/name', not found"),
+        ("lambda_resnet14_digit", "or the name of a configuration.*did you mean 'lambda_"),
+    ],
+)
+def test_what_is_neither_a_file_nor_a_name(here, text, message):
+    with pytest.raises(ValueError, match=message):
         TrainConfig.from_command_line(["--config", text])
-
-
-def test_an_unknown_name_has_a_hint():
-    with pytest.raises(ValueError, match=r"or the name of a configuration.*did you mean 'lambda_"):
-        TrainConfig.from_command_line(["--config", "lambda_resnet14_digit"])
 
 
 def has_integers(annotation: Any) -> bool:
@@ -79,27 +78,37 @@ def test_every_integer_has_bounds():
                 print(name, TypeAdapter(annotation).validate_python(received))
 
 
-def places() -> dict[str, str]:
+def settings_of_commands() -> dict[str, Any]:
     """Settings of every command and part of one, of each task."""
-    parts = {
-        f"{verb} {name}".strip(): part
-        for verb, command in COMMANDS.items()
-        for name, part in (command.parts or {"": command}).items()
-    }
     return {
-        f"{name} {task}": place.settings
-        for name, part in parts.items()
-        for task, place in part.places.items()
+        f"{verb} {part} {task}": place.settings.split(":")
+        for verb, command in COMMANDS.items()
+        for part, row in (command.parts or {"": command}).items()
+        for task, place in row.places.items()
     }
 
 
-def options(group: type[BaseModel], *section: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Places and types of the settings of a command."""
+@pytest.fixture(params=settings_of_commands().items(), ids=lambda item: item[0])
+def settings(request) -> type[Settings]:
+    module, attribute = request.param[1]
+    return getattr(import_module(module), attribute)
+
+
+def test_every_setting_is_described(settings):
+    assert [place for place, field in fields_of(settings) if not field.description] == []
+
+
+def fields_of(group: type[BaseModel], *section: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Places and fields of the settings of a command."""
     for name, field in group.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            yield from options(field.annotation, *section, name)
-        else:
-            yield (*section, name), field.annotation
+            yield from fields_of(field.annotation, *section, name)
+        elif name != "task":  # which the settings of a task state for themselves
+            yield (*section, name), field
+
+
+def options(group: type[BaseModel]) -> list[tuple[tuple[str, ...], Any]]:
+    return [(place, field.annotation) for place, field in fields_of(group)]
 
 
 def message(read: Any, *arguments: Any) -> str:
@@ -113,11 +122,8 @@ def message(read: Any, *arguments: Any) -> str:
     return received
 
 
-@pytest.mark.parametrize("name", places())
-def test_every_wrong_value_is_refused_in_one_line(name):
+def test_every_wrong_value_is_refused_in_one_line(settings):
     """Of every setting, in Python and YAML, by its name."""
-    module, _, attribute = places()[name].partition(":")
-    settings = getattr(import_module(module), attribute)
     sections = {place[:-1]: Section for place, _ in options(settings) if place[1:]}
     for place, annotation in [*options(settings), *sections.items()]:
         empty = () if get_origin(annotation) is dict else ("",)  # of a command line: no entry
@@ -125,15 +131,11 @@ def test_every_wrong_value_is_refused_in_one_line(name):
             values: Any = wrong
             for key in reversed(place):
                 values = {key: values}
-            received = message(settings.from_values, values)
-            assert received, (place, wrong)
+            assert message(settings.from_values, values), (place, wrong)
 
 
-@pytest.mark.parametrize("name", places())
-def test_words_that_are_no_value_end_with_one_line(name):
+def test_words_that_are_no_value_end_with_one_line(settings):
     """Of every setting of several values on the command line, and a few others; doubled, too."""
-    module, _, attribute = places()[name].partition(":")
-    settings = getattr(import_module(module), attribute)
     several = [
         f"--{'.'.join(place)}"
         for place, annotation in options(settings)
@@ -181,15 +183,19 @@ def test_positional_words_may_stand_between_options():
     assert config == Words(words=["a", "b,c", "[d]", "7"], format="json", top=3)
 
 
-@pytest.mark.parametrize("word", ['a"b', "a\nb", "\x1f"])
-def test_words_that_cannot_be_quoted_are_refused(word):
-    with pytest.raises(ValueError, match=r"^words: expected names without quotation marks"):
-        Words.from_command_line([word])
-
-
-def test_option_without_a_value_is_named():
-    with pytest.raises(ValueError, match=r"^--format: expected a value\. Received: none$"):
-        Words.from_command_line(["a", "--top", "3", "--format"])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        *(
+            ([word], "words: expected names without quotation marks")
+            for word in ('a"', "\n", "\x1f")
+        ),
+        (["a", "--top", "3", "--format"], r"--format: expected a value\. Received: none$"),
+    ],
+)
+def test_words_that_are_refused(words, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        Words.from_command_line(words)
 
 
 def test_lists_in_overrides():

@@ -9,68 +9,37 @@ from zoo.config import TrainConfig
 from zoo.config.needs import Dependent, Needs
 
 pytestmark = pytest.mark.one_backend
-DECOUPLED = "is for name=adamw or name=lamb or name=lion only. Received:"
-EXPONENTIAL = "is for schedule=exponential only. Received:"
+RAND = "randaugment_magnitude"
+
+
+def only(section: str, key: str, kinds: str, other: str, name: str, value: Any) -> tuple:
+    """A setting that has an effect with some values of another one only."""
+    names = " or ".join(f"{key}={kind}" for kind in kinds.split())
+    message = f" is for {names} only. Received: {name}={value}, {key}={other}"
+    return section, name, value, message, {key: kinds.split()[-1]}
+
+
+DECOUPLED = ("optimizer", "name", "adamw lamb lion", "sgd")
+EXPONENTIAL = ("optimizer", "schedule", "exponential", "cosine")
+LOSSES = ("training", "loss", "binary_crossentropy", "categorical_crossentropy")
 # Section, setting and value, the rest of the message, and settings with which it is accepted.
 CASES = [
     ("model", "weights_model", "resnet50", "=resnet50 needs weights. Received: None", {}),
     ("model", "weights_overrides", {"x": 1}, " needs weights_model. Received: {'x': 1}", {}),
-    ("data.pseudo", "ratio", 2, " needs dir. Received: dir=None", {"dir": "x"}),
-    ("data.pseudo", "labels", "hard", " needs dir. Received: dir=None", {"dir": "x"}),
-    ("data.pseudo", "temperature", 2, " needs dir. Received: dir=None", {"dir": "x"}),
-    (
-        "data",
-        "randaugment_layers",
-        3,
-        " needs randaugment_magnitude. Received: randaugment_layers=3",
-        {"randaugment_magnitude": 0},
-    ),
-    (
-        "optimizer",
-        "momentum",
-        0.5,
-        " is for name=sgd or name=rmsprop only. Received: momentum=0.5, name=lion",
-        {"name": "rmsprop"},
-    ),
-    (
-        "optimizer",
-        "nesterov",
-        True,
-        " is for name=sgd only. Received: nesterov=True, name=lion",
-        {"name": "sgd"},
-    ),
-    ("optimizer", "beta_1", 0.5, f" {DECOUPLED} beta_1=0.5, name=sgd", {"name": "adamw"}),
-    ("optimizer", "beta_2", 0.5, f" {DECOUPLED} beta_2=0.5, name=sgd", {"name": "lion"}),
-    (
-        "optimizer",
-        "epsilon",
-        0.5,
-        " is for name=rmsprop or name=adamw or name=lamb only. Received: epsilon=0.5, name=lion",
-        {"name": "lamb"},
-    ),
-    (
-        "optimizer",
-        "decay_rate",
-        0.5,
-        f" {EXPONENTIAL} decay_rate=0.5, schedule=cosine",
-        {"schedule": "exponential"},
-    ),
-    (
-        "optimizer",
-        "decay_epochs",
-        2,
-        f" {EXPONENTIAL} decay_epochs=2.0, schedule=cosine",
-        {"schedule": "exponential"},
-    ),
-    (
-        "training",
-        "binary_threshold",
-        0.2,
-        " is for loss=binary_crossentropy only. Received: binary_threshold=0.2, "
-        "loss=categorical_crossentropy",
-        {"loss": "binary_crossentropy"},
-    ),
     ("distillation", "overrides", {"x": 1}, " needs model. Received: {'x': 1}", {}),
+    *(
+        ("data.pseudo", name, value, " needs dir. Received: dir=None", {"dir": "x"})
+        for name, value in (("ratio", 2), ("labels", "hard"), ("temperature", 2))
+    ),
+    ("data", "randaugment_layers", 3, f" needs {RAND}. Received: randaugment_layers=3", {RAND: 0}),
+    only("optimizer", "name", "sgd rmsprop", "lion", "momentum", 0.5),
+    only("optimizer", "name", "sgd", "lion", "nesterov", True),
+    only("optimizer", "name", "rmsprop adamw lamb", "lion", "epsilon", 0.5),
+    only(*DECOUPLED, "beta_1", 0.5),
+    only(*DECOUPLED, "beta_2", 0.5),
+    only(*EXPONENTIAL, "decay_rate", 0.5),
+    only(*EXPONENTIAL, "decay_epochs", 2.0),
+    only(*LOSSES, "binary_threshold", 0.2),
 ]
 
 

@@ -48,9 +48,8 @@ def test_records_are_ordinary_shards_of_imagenet():
     assert features["image/class/label"].int64_list.value[0] == 2
     assert features["image/filename"].bytes_list.value[0] == b"\xe9.jpg"
     own = {"image/perceptual_hash", "image/sha256"}
-    own |= {
-        f"label/{name}" for name in ("classes", "log_probabilities", "rest", "score", "teacher")
-    }
+    names = ("classes", "log_probabilities", "rest", "score", "teacher")
+    own |= {f"label/{name}" for name in names}
     assert own < {*features}
 
 

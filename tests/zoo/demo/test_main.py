@@ -158,9 +158,8 @@ def test_people_can_use_it(server, china, tmp_path):
         page.on("request", lambda request: addresses.append(request.url))
         page.goto(server)
         expect(page.get_by_role("heading", name="What lambda_resnet14 sees")).to_be_visible()
-        upload, view, maps = (
-            page.locator(part) for part in ("input[type=file]", "#view img", "#maps img")
-        )
+        parts = ("input[type=file]", "#view img", "#maps img")
+        upload, view, maps = map(page.locator, parts)
 
         upload.set_input_files(china)
         expect(maps).to_be_visible()

@@ -56,9 +56,8 @@ def test_maps_are_those_of_the_clicked_position(photo, monkeypatch):
         view, maps, row, column = drawn.pop()
         assert (row, column) == (1, 3)
         who = "mean of all heads" if head == MEAN else f"head {head + 1}"
-        assert (
-            title == f"**What goes into the output at row 2, column 4 of 4 x 4** ({layer}, {who})"
-        )
+        where = "What goes into the output at row 2, column 4 of 4 x 4"
+        assert title == f"**{where}** ({layer}, {who})"
         assert picture.shape == (480, 480, 3)
         expected = vars(lambda_maps(model, layer, preprocess_input(view), 1, 3)).values()
         assert [name.split()[0] for name in maps] == ["Content", "Position"]
@@ -174,13 +173,11 @@ def test_hosts_passwords_and_addresses(capsys):
     known = [behind["auth"]("me", word) for word in ("größe 12", "größe 1", "", "größe 123")]
     assert known == [True, False, False, False]
     for seen in (open_, behind):
-        assert (seen["server_name"], seen["server_port"], seen["share"]) == (
-            "127.0.0.1", 7860, False,
-        )  # fmt: skip
+        place = (seen["server_name"], seen["server_port"], seen["share"])
+        assert place == ("127.0.0.1", 7860, False)
     assert (open_["root_path"], behind["root_path"]) == (None, url)
-    lines = [f"Open {address} in a browser; Ctrl+C ends." for address in (
-        "http://127.0.0.1:7860/", f"{url}/",
-    )]  # fmt: skip
+    places = ("http://127.0.0.1:7860/", f"{url}/")
+    lines = [f"Open {address} in a browser; Ctrl+C ends." for address in places]
     assert capsys.readouterr().out.splitlines() == lines
 
     def statuses(seen: dict, *hosts: str) -> list[int]:

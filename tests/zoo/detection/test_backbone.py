@@ -84,9 +84,8 @@ def test_a_step_changes_every_variable(shared):
         loss = sum(tf.reduce_sum(value**2) for value in maps.values())
     gradients = tape.gradient(loss, shared.trainable_variables)
     assert all(gradient is not None for gradient in gradients)
-    tf_keras.optimizers.SGD(0.1, momentum=0.9).apply_gradients(
-        zip(gradients, shared.trainable_variables, strict=True)
-    )
+    optimizer = tf_keras.optimizers.SGD(0.1, momentum=0.9)
+    optimizer.apply_gradients(zip(gradients, shared.trainable_variables, strict=True))
     # Gammas of 0 end the branches of a new network: what is before them has no gradient yet.
     kept = zip(trainable, same(before, of(trainable)), strict=True)
     assert not [variable.path for variable, one in kept if one and "_3_bn" in variable.path]

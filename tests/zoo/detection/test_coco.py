@@ -121,15 +121,11 @@ SIZE = {"size": [10, 20]}
     ("content", "message"),
     [
         case("images/1", "a whole number of its own", id=[9]),
-        case(
-            "images/1", "file of the folder, by its path or .* file_name='c.jpg'", file_name="c.jpg"
-        ),
+        case("images/1", "file of the folder, by its path or .*='c.jpg'", file_name="c.jpg"),
         case("images/1", "file of the folder, .* file_name='../a.jpg'", file_name="../a.jpg"),
         case("images/1", "file of the folder, .* file_name='/etc/passwd'", file_name="/etc/passwd"),
         case("images/1", r"\(not a regular file\) \(1, such as sub", file_name="sub"),
-        case(
-            "images/1", r"not an image of .*such as annotations.json", file_name="annotations.json"
-        ),
+        case("images/1", r"not an image of .*such as annotations", file_name="annotations.json"),
         case("images/1", "sub/b.png: 10 x 20 pixels, of the file 20 x", height=20, width=10),
         case("annotations/0", "the id of an image .*object 5: image_id=8", image_id=8),
         case("annotations/0", "expected a category .*: category_id=4", category_id=4),
@@ -180,9 +176,7 @@ def test_an_id_of_two_images_gives_neither_the_objects_of_the_other(folder, file
     content["annotations"].append({**GOOD["annotations"][0], "image_id": 9})
     Image.new("RGB", (20, 10)).save(folder / "c.jpg")
     path = write(folder, content)
-    with pytest.raises(
-        ValueError, match=r"a whole number of its own \(2, such as image 7: 'a.jpg'"
-    ):
+    with pytest.raises(ValueError, match=r"number of its own \(2, such as image 7: 'a.jpg'"):
         read(path, folder)
     found = read(path, folder, skip=True)
     assert {number: len(objects) for number, objects in found.objects.items()} == {9: 1}

@@ -21,9 +21,8 @@ def test_compiled_step(sharded, tmp_path):
         run.build()
         inputs = next(iter(run.task.build_inputs(run.experiment.task.train_data)))
         optimizer = run.trainer.optimizer
-        step = tf.function(
-            lambda inputs: run.task.train_step(inputs, run.model, optimizer), jit_compile=True
-        )
+        train = lambda inputs: run.task.train_step(inputs, run.model, optimizer)  # noqa: E731
+        step = tf.function(train, jit_compile=True)
         before = [np.array(variable) for variable in run.model.backbone.trainable_variables]
         for _ in range(2):  # the rate of the first step is 0
             assert np.isfinite(float(step(inputs)[run.task.loss]))

@@ -6,16 +6,6 @@ from zoo import run_folder
 from zoo.api import train
 from zoo.cli.tasks import find_task
 from zoo.detection.config import DetectionConfig
-from zoo.detection.convert import ConvertConfig
-
-
-def test_every_setting_is_described():
-    sections = {"task", "model", "data", "optimizer", "training"}
-    for of in (DetectionConfig, ConvertConfig, *map(type, dict(DetectionConfig()).values())):
-        fields = getattr(of, "model_fields", {})
-        assert not [name for name, field in fields.items() if not field.description] or (
-            fields.keys() >= sections
-        )
 
 
 def test_resolved_settings_are_read_back(tmp_path):
@@ -75,11 +65,3 @@ def test_heads_on_the_command_line(words):
     config = DetectionConfig.from_command_line(words)
     assert config.model.heads["decoder"] == {"fpn": {"num_filters": 64}}
     assert config.model.heads.get("num_classes", 9) == 9
-
-
-def test_warm_up_ends_before_training():
-    training = dict.fromkeys(("steps", "evaluation_steps", "checkpoint_steps"), 10)
-    with pytest.raises(ValueError, match=r"expected fewer than training\.steps \(10\)"):
-        DetectionConfig(
-            optimizer={"warmup_steps": 10}, training={**training, "steps_per_execution": 1}
-        )

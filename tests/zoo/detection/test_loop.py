@@ -132,9 +132,8 @@ def start(config, tmp_path):
     file = tmp_path / "config.yaml"
     file.write_text(yaml.safe_dump(config))
     command = [sys.executable, "-m", "zoo.train", "--config", str(file)]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
-    )
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, text=True, env={**os.environ}, **streams)
 
 
 def test_interrupted_run_is_saved(sharded, tmp_path):

@@ -52,9 +52,7 @@ def test_json_of_other_kinds(tmp_path, content, what, skip, capsys):
     path = tmp_path / "found.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     Image.new("RGB", (20, 10)).save(tmp_path / "1.jpg")
-    with pytest.raises(
-        ValueError, match=r"\Aexpected boxes or masks of objects in COCO's"
-    ) as found:
+    with pytest.raises(ValueError, match=r"\Aexpected boxes or masks of objects") as found:
         coco.read(path, tmp_path, skip)
     assert f"Received: {str(path)!r}, " in str(found.value)
     assert what in str(found.value)

@@ -86,9 +86,8 @@ def test_run_of_november_2026():
     expected = json.loads((RUN.parent / "outputs.json").read_text())["detections"]
     assert [one["category_id"] for one in found] == [one["category_id"] for one in expected]
     for name in ("score", "bbox"):
-        np.testing.assert_allclose(
-            [one[name] for one in found], [one[name] for one in expected], atol=1e-3
-        )
+        wanted = [one[name] for one in expected]
+        np.testing.assert_allclose([one[name] for one in found], wanted, atol=1e-3)
     assert all(one["segmentation"]["size"] == [40, 80] for one in found)
 
 

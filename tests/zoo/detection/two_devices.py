@@ -79,9 +79,8 @@ def main():
         return [strategy.reduce("SUM", gradient, axis=None) for gradient in gradients]
 
     found = [np.array(gradient) for gradient in both()]
-    copies = [
-        [np.array(c) for c in strategy.experimental_local_results(v)] for v in statistics(model)
-    ]
+    results = strategy.experimental_local_results
+    copies = [[np.array(c) for c in results(v)] for v in statistics(model)]
     moved = [np.array(variable) for variable in statistics(alone)]
     print("statistics", largest([copy[0] for copy in copies], moved))
     print("gradients", largest(found, expected))

@@ -27,6 +27,7 @@ from zoo.inference.source.run import Run
 
 fail = partial(commands.fail, evaluate.main)
 DIGITS = tuple("0123456789")
+OTHER_IMAGES = r"images of the training, .* test images \(7, not 6\)"
 
 
 def write_run(folder: Path, class_names: tuple[str, ...], data: dict) -> Path:
@@ -150,12 +151,10 @@ def test_images_of_the_training_are_refused_wherever_they_are(photos, here):
     for folder in ("photos", "copy"):
         shutil.copy("photos/red/1.png", f"{folder}/red/new.png")
     for place in places:
-        with pytest.raises(
-            ValueError, match=r"images of the training, .* test images \(7, not 6\)"
-        ):
+        with pytest.raises(ValueError, match=OTHER_IMAGES):
             count(place)
     (run / run_folder.INDEX).unlink()
-    with pytest.raises(ValueError, match=r"images of the training, .* test images \(7, not 6\)"):
+    with pytest.raises(ValueError, match=OTHER_IMAGES):
         count("copy")
 
 

@@ -80,12 +80,11 @@ def test_several_images_are_predicted_in_batches(classifier, monkeypatch, count)
     pixels = np.random.default_rng(0).integers(0, 256, (count, 20, 20, 3), "uint8")
     answers = classifier(pixels, top=2)
     alone = [classifier(image, top=2) for image in pixels]
-    assert [[score.index for score in top] for top in answers] == [
-        [score.index for score in top] for top in alone
-    ]
-    np.testing.assert_allclose(
-        [top[0].probability for top in answers], [top[0].probability for top in alone], rtol=1e-4
+    found, expected = (
+        np.array([[one[::2] for one in top] for top in of]) for of in (answers, alone)
     )
+    np.testing.assert_array_equal(found[..., 0], expected[..., 0])
+    np.testing.assert_allclose(found[:, 0, 1], expected[:, 0, 1], rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -112,9 +111,8 @@ def test_weights_for_another_size_and_for_imagenet(monkeypatch):
     calls = []
     monkeypatch.setattr(weights_source, "create_model", lambda *call, **more: calls.append(more))
     classifier = Weights("lambda_resnet14", "file.h5", image_size=16, overrides={"scope": 5}).load()
-    assert calls == [
-        {"weights": "file.h5", "classes": 1000, "input_shape": (16, 16, 3), "scope": 5}
-    ]
+    call = {"weights": "file.h5", "classes": 1000, "input_shape": (16, 16, 3), "scope": 5}
+    assert calls == [call]
     assert classifier.preprocessing == preprocessing_of("lambda_resnet14", 16)
     assert classifier.class_names[285] == "Egyptian cat"
     assert Weights("lambda_resnet26t", "imagenet").load().image_size == 256
@@ -125,9 +123,7 @@ def test_outputs_that_are_not_finite(china, classifier):
     outputs = np.array([[0.5] * 10, [np.nan] * 10])
     other = replace(classifier)
     vars(other)["infer"] = lambda _: outputs
-    with pytest.raises(
-        ValueError, match=r"finite outputs of lambda_resnet14\. Received: nan in probab"
-    ):
+    with pytest.raises(ValueError, match=r"outputs of lambda_resnet14\. Received: nan in probab"):
         other([china, china], top=1)
 
 
@@ -161,9 +157,8 @@ def test_a_run_whose_weights_are_not_finite_is_refused(run, tmp_path):
 
 def test_computing_in_bfloat16(classifier):
     images = np.random.default_rng(0).uniform(-2, 2, (3, 16, 16, 3)).astype("float32")
-    exact, rounded = (
-        one.infer(images) for one in (classifier, classifier.computing_in("mixed_bfloat16"))
-    )
+    other = classifier.computing_in("mixed_bfloat16")
+    exact, rounded = (one.infer(images) for one in (classifier, other))
     assert rounded.dtype == "float32"
     assert 1e-5 < np.abs(rounded - exact).max() < 0.02
 
@@ -178,9 +173,8 @@ def test_computing_in_bfloat16(classifier):
 )
 def test_weights_that_do_not_fit(tmp_path, labels, message):
     weights, path = tmp_path / "w.weights.h5", tmp_path / "labels.txt"
-    create_model("lambda_resnet14", classes=3, input_shape=(16, 16, 3), filters=4).save_weights(
-        weights
-    )
+    network = create_model("lambda_resnet14", classes=3, input_shape=(16, 16, 3), filters=4)
+    network.save_weights(weights)
     path.write_text(labels or "")
     source = ClassifierOptions.model_construct(
         run=None, model="lambda_resnet14", weights=str(weights), labels=labels and path

@@ -19,6 +19,7 @@ from zoo.inference.lambda_maps import (
     with_lambda_maps,
 )
 
+HALO = {"block_size": 2, "halo_size": 1}
 # name: (grid, layer arguments); 12 filters, 3 heads, k = 4, and a scope of 3 unless said.
 CASES = {
     "both": ((5, 5), {}),
@@ -65,9 +66,8 @@ def everywhere(model, name, batch) -> np.ndarray:
     grid, layer = lambda_layers(model)[name], model.get_layer(name)
     extended = with_lambda_maps(model, [name])
     found = {key: np.asarray(maps) for key, maps in extended(batch, training=False).items()}
-    np.testing.assert_allclose(
-        found.pop("probabilities"), model(batch, training=False), rtol=1e-5, atol=1e-6
-    )
+    outputs = model(batch, training=False)
+    np.testing.assert_allclose(found.pop("probabilities"), outputs, rtol=1e-5, atol=1e-6)
     for number, row, column in ((0, 0, 0), (1, grid[0] - 1, 1 % grid[1])):
         maps = vars(lambda_maps(model, name, batch[number], row, column))
         expected = {f"{name}_{kind}": part for kind, part in maps.items() if part is not None}
@@ -101,7 +101,7 @@ def test_maps_applied_to_values_give_the_output(case):
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"intra_depth": 2, "multi_query": False}, {"use_bias": True}], ids=str
+    "arguments", [{"intra_depth": 2, "multi_query": False}, {"use_bias": True}]
 )
 def test_maps_at_all_queries_are_those_of_each(arguments):
     everywhere(network((4, 3), **arguments), "looking", images(2, 4, 3, 3))
@@ -155,9 +155,10 @@ def test_half_precision_gives_float32_maps():
     assert np.isfinite(maps.content).all()
 
 
-@pytest.mark.parametrize(
-    "arguments", [{}, {"multi_query": False}, {"intra_depth": 2}, CASES["softmax_queries"][1]]
-)
+VARIANTS = [{}, {"multi_query": False}, {"intra_depth": 2}, CASES["softmax_queries"][1]]
+
+
+@pytest.mark.parametrize("arguments", VARIANTS)
 def test_lambdas_applied_to_queries_give_the_output(arguments):
     grid, (image,) = (4, 3), images(1, 4, 3, 3)
     model = network(grid, **arguments)
@@ -178,10 +179,8 @@ def test_lambdas_applied_to_queries_give_the_output(arguments):
     [
         lambda **given: GlobalAttention(12, **given),
         lambda **given: LocalAttention(12, scope=3, key_dim=4, **given),
-        lambda **given: HaloAttention(12, block_size=2, halo_size=1, **given),
-        lambda **given: HaloAttention(
-            12, block_size=2, halo_size=1, strides=2, strided_queries=True, **given
-        ),
+        lambda **given: HaloAttention(12, **HALO, **given),
+        lambda **given: HaloAttention(12, **HALO, strides=2, strided_queries=True, **given),
     ],
     ids=["global", "local", "halo", "strided"],
 )
@@ -235,9 +234,7 @@ def test_maps_that_are_not_finite():
     for weights in layer.weights:
         weights.assign(ops.full_like(weights, 1e30))
     for function, kind in ((lambda_maps, "content"), (lambdas, "lambdas")):
-        with pytest.raises(
-            ValueError, match=rf"finite outputs of looking\. Received: .* in {kind}"
-        ):
+        with pytest.raises(ValueError, match=rf"finite outputs of looking\. Received: .*in {kind}"):
             function(model, "looking", images(3, 4, 3), 1, 1)
     inputs = keras.Input((3, 4, 3))
     model = keras.Model(inputs, GlobalAttention(4, num_heads=2, name="looking")(inputs))

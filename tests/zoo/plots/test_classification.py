@@ -10,9 +10,7 @@ from zoo.plots import classification
 @pytest.mark.parametrize("epochs", [1, 30])
 def test_curves(tmp_path, figures, epochs):
     names = ("loss", "val_loss", "accuracy", "val_accuracy")
-    history = {
-        name: np.linspace(0.5, 0.6 + i / 10, epochs).tolist() for i, name in enumerate(names)
-    }
+    history = {name: np.linspace(0.5, 0.6 + i / 9, epochs).tolist() for i, name in enumerate(names)}
     classification.plot_curves(history, "title", tmp_path / "curves.png")
     loss, accuracy = figures[0].axes
     for axis, (own, test), scale in ((loss, names[:2], 1), (accuracy, names[2:], 100)):

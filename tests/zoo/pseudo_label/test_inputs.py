@@ -89,9 +89,7 @@ def test_image_files_are_sorted_and_divided(photos, capsys):
     ranges = find_ranges(f"{photos}/**/*", 8, None, False)
     assert [len(part.files) for part in ranges] == [8, 8, 4]
     files = [file for part in ranges for file in part.files]
-    assert files == sorted(
-        map(str, (path for path in photos.rglob("*.*") if path.suffix != ".txt"))
-    )
+    assert files == sorted(str(one) for one in photos.rglob("*.*") if one.suffix != ".txt")
     image, name = next(ranges[0].read())
     assert image == Path(name).read_bytes()
     assert "notes.txt" in capsys.readouterr().err

@@ -270,10 +270,3 @@ def test_output_in_a_bucket(arguments, bucket, tmp_path):
         with tf.io.gfile.GFile(f"{bucket}/labels/{name}", "rb") as file:
             assert file.read() == content
     label(arguments, output=f"{bucket}/labels")  # resumes, with nothing left
-
-
-def test_help_names_the_verbs(capsys):
-    with pytest.raises(SystemExit):
-        main([])
-    printed = capsys.readouterr().out
-    assert all(f"  {verb} " in printed for verb in ("label", "select"))

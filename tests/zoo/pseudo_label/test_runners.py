@@ -30,9 +30,7 @@ class PipelineOptions(dict):
     from_dictionary = classmethod(lambda of, options: of(options))
 
     def get_all_options(self):
-        return (
-            {"direct_num_workers": 1, "project": None, **self} if "other" not in self else {"a": 1}
-        )
+        return {"a": 1} if "other" in self else {"direct_num_workers": 1, "project": None, **self}
 
 
 @pytest.fixture

@@ -36,6 +36,7 @@ def labeled():
     photos = [Image.fromarray(one).resize((48, 48), Image.Resampling.BICUBIC) for one in coarse]
     hashes = perceptual_hashes(np.stack([thumbnail(np.asarray(one)) for one in photos]))
     files = [png(np.asarray(one)) for one in photos]
+    columns = (files, classes, scores, hashes)
     return [
         PseudoLabel(
             image=file,
@@ -48,9 +49,7 @@ def labeled():
             sha256=hashlib.sha256(file).digest(),
             perceptual_hash=found,
         )
-        for number, (file, label, score, found) in enumerate(
-            zip(files, classes, scores, hashes, strict=True)
-        )
+        for number, (file, label, score, found) in enumerate(zip(*columns, strict=True))
     ]
 
 
@@ -205,9 +204,8 @@ def test_equal_scores_are_ordered_by_digest():
     digest = np.array([2**31 + 9, 7, 2**31], "uint32")
     counts = np.array([[3]] * 5)
     arrays = [np.zeros(3, "int32"), np.full(3, 0.5, "f4"), digest, np.arange(3), [3], counts]
-    choice = selection.choose(
-        selection.Candidates(**dict(zip(fields, arrays, strict=True))), 2, True
-    )
+    candidates = selection.Candidates(**dict(zip(fields, arrays, strict=True)))
+    choice = selection.choose(candidates, 2, True)
     assert choice.records.tolist() == [0, 1, 1]
     assert choice.extremes[0][0].tolist() == [1, 2]
 

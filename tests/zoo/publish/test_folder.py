@@ -95,9 +95,8 @@ def test_training_starts_from_it(own, published, capsys, classes):
     config = ModelConfig(image_size=16, weights=str(published), overrides=OVERRIDES)
     network = create_network(config, classes)
     prepare(network, config)
-    assert ("the classifier starts from random weights" in capsys.readouterr().out) == (
-        classes == 3
-    )
+    said = "the classifier starts from random weights" in capsys.readouterr().out
+    assert said == (classes == 3)
     for layer in network.layers[: None if classes == 10 else -1]:
         pairs = zip(layer.get_weights(), own.model.get_layer(layer.name).get_weights(), strict=True)
         assert all(np.array_equal(*pair) for pair in pairs)

@@ -346,9 +346,8 @@ def test_callbacks_of_users_stop_and_set_weights(ema):
             logs["score"] = -epoch
             kept.append(self.model.get_weights())
 
-    early = keras.callbacks.EarlyStopping(
-        "score", mode="max", patience=2, restore_best_weights=True
-    )
+    best = {"mode": "max", "patience": 2, "restore_best_weights": True}
+    early = keras.callbacks.EarlyStopping("score", **best)
     model, network = fitted(Score(), early, ema=ema, epochs=9)
     assert len(kept) == 3
     values = networks.values((model.averages or network).weights)

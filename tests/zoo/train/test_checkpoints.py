@@ -126,9 +126,10 @@ def test_one_of_several_processes_writes_and_removes_what_is_half_written(tmp_pa
     assert files(tmp_path) == [name_of(1)]
 
 
-@pytest.mark.parametrize(
-    "change", [{"epochs": 1}, {"step": "2"}, {"history": 5}, {"history": [{"loss": [1]}]}]
-)
+WRONG = [{"epochs": 1}, {"step": "2"}, {"history": 5}, {"history": [{"loss": [1]}]}]
+
+
+@pytest.mark.parametrize("change", WRONG)
 def test_progress_of_another_kind_is_damage(tmp_path, capsys, monkeypatch, change):
     saved = create(tmp_path)[0]
     saved.save(Progress(1))
@@ -150,9 +151,8 @@ def test_damaged_file_is_named_and_the_one_before_is_used(tmp_path, capsys, dama
     data = bytearray(path.read_bytes())
     if damage == "flipped":
         data[-9] ^= 4
-    path.write_bytes(
-        {"cut": data[: len(data) // 2], "flipped": data, "empty": b"", "other": b"PK" * 99}[damage]
-    )
+    kinds = {"cut": data[: len(data) // 2], "flipped": data, "empty": b"", "other": b"PK" * 99}
+    path.write_bytes(kinds[damage])
     assert saved.restore() == Progress(1)
     assert f"damaged checkpoint {path}" in capsys.readouterr().err
 

@@ -5,14 +5,12 @@ from types import SimpleNamespace
 import keras
 import numpy as np
 import pytest
-from support import networks
+from support import hub, networks
 
 from lambda_keras.layers import AxialAttention
-from lambda_keras.weights import hub
 from zoo.config import DistillationConfig, ModelConfig, TrainConfig
 from zoo.registry import create_model
-from zoo.train import classification
-from zoo.train import network as network_module
+from zoo.train.classification import train
 from zoo.train.network import create_network, load_teacher, prepare
 from zoo.train.optimizer import add_weight_decay
 
@@ -24,8 +22,8 @@ def network_of(classes=3, **settings):
     return network
 
 
-def saved(tmp_path, classes=3):
-    network = network_of(classes=classes)
+def saved(tmp_path, **settings):
+    network = network_of(**settings)
     networks.randomize(network)
     network.save_weights(tmp_path / "w.weights.h5")
     return network, str(tmp_path / "w.weights.h5")
@@ -36,34 +34,28 @@ def batch_norms(network):
     return [layer for layer in layers if isinstance(layer, keras.layers.BatchNormalization)]
 
 
-def momenta(network):
-    return {layer.momentum for layer in batch_norms(network)}
-
-
 def test_overrides_reach_the_constructor_and_every_batch_normalization():
     """Layers within axial attention are no layers of the network itself."""
     overrides = {"mixer": "axial", "num_heads": "4", "dropout_rate": 0.3}
     settings = {"batch_norm_momentum": 0.95, "synchronized_batch_norm": True}
     network = network_of(overrides=overrides, **settings)
-    rates = [layer.rate for layer in network.layers if isinstance(layer, keras.layers.Dropout)]
-    assert rates == [0.3]
-    layers = [layer for layer in network.layers if isinstance(layer, AxialAttention)]
-    assert [layer.num_heads for layer in layers] == [4] * 2
+
+    def own(kind):
+        return [layer for layer in network.layers if isinstance(layer, kind)]
+
+    assert [layer.rate for layer in own(keras.layers.Dropout)] == [0.3]
+    assert [layer.num_heads for layer in own(AxialAttention)] == [4] * 2
     norms = batch_norms(network)
-    own = [layer for layer in network.layers if isinstance(layer, keras.layers.BatchNormalization)]
-    assert len(norms) > len(own)
-    assert momenta(network) == {0.95}
-    assert {layer.synchronized for layer in norms} == {True}
+    assert len(norms) > len(own(keras.layers.BatchNormalization))
+    assert {(layer.momentum, layer.synchronized) for layer in norms} == {(0.95, True)}
 
 
 def test_momentum_of_runs_is_not_that_of_constructors():
     """Recipes without one keep the momentum that runs have always had."""
-    assert ModelConfig().batch_norm_momentum == 0.99
     network = networks.tiny_model()
-    prepare(network, ModelConfig(batch_norm_momentum=None))
-    assert momenta(network) == {0.9}
-    prepare(network, ModelConfig())
-    assert momenta(network) == {0.99}
+    for config, momentum in ((ModelConfig(batch_norm_momentum=None), 0.9), (ModelConfig(), 0.99)):
+        prepare(network, config)
+        assert {layer.momentum for layer in batch_norms(network)} == {momentum}
 
 
 @pytest.mark.parametrize(
@@ -116,15 +108,12 @@ def test_packaged_weights_of_other_classes(capsys):
 
 def test_warm_start_takes_the_layers_in_common(tmp_path, capsys):
     convolutions = {"placement": "CCCC"}
-    source = network_of(overrides=convolutions)
-    networks.randomize(source)
-    path = tmp_path / "w.weights.h5"
-    source.save_weights(path)
-    arguments = {"weights": str(path), "weights_model": "lambda_resnet14"}
+    source, weights = saved(tmp_path, overrides=convolutions)
     keras.utils.set_random_seed(1)
     fresh = network_of()
     keras.utils.set_random_seed(1)
-    network = network_of(**arguments, weights_overrides=convolutions)
+    arguments = {"weights_model": "lambda_resnet14", "weights_overrides": convolutions}
+    network = network_of(weights=weights, **arguments)
     random = ["c4_block1_2_lambda", "c5_block1_2_lambda", "predictions"]
     assert f"of the parameters; random: {', '.join(random)}\n" in capsys.readouterr().out
     for layer in network.layers:
@@ -135,90 +124,71 @@ def test_warm_start_takes_the_layers_in_common(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("name", "model", "message"),
     [
-        ("mobilenet_v2", "lambda_resnet14", r"model\.weights_model: .*common with mobilenet_v2"),
-        ("resnet50_pytorch", None, r"model\.weights: .*do not fit the model"),
+        ("mobilenet_v2", "lambda_resnet14", r"weights_model: .*common with mobilenet_v2"),
+        ("resnet50_pytorch", None, r"weights: .*do not fit the model"),
+        ("lambda_resnet14", "", r"weights: expected a network with published weights"),
     ],
 )
 @networks.undrawn()
 def test_weights_of_another_network_are_refused(tmp_path, name, model, message):
-    _, weights = saved(tmp_path)
+    weights = "imagenet" if model == "" else saved(tmp_path)[1]
     config = ModelConfig(name=name, image_size=32, weights=weights)
-    config = config.model_copy(update={"weights_model": model})
-    with pytest.raises(ValueError, match=message):
+    config = config.model_copy(update={"weights_model": model or None})
+    with pytest.raises(ValueError, match=rf"model\.{message}"):
         prepare(create_network(config, 3), config)
 
 
-def test_weights_that_nobody_published_are_refused():
-    with pytest.raises(
-        ValueError, match=r"model\.weights: expected a network with published weights"
-    ):
-        network_of(weights="imagenet")
-
-
-def test_weights_are_downloaded_before_images_are_read(tmp_path, monkeypatch):
-    def fetch(*_):
-        raise FileNotFoundError("could not download it")
-
-    monkeypatch.setattr(hub, "fetch", fetch)
-    monkeypatch.setattr(
-        classification, "load_data", lambda *_: pytest.fail("the images came first")
-    )
+def test_weights_are_downloaded_before_images_are_read(tmp_path):
+    """Neither the weights nor the images are there."""
     model = {"name": "lambda_resnet26t", "weights": "imagenet"}
-    message = r"model\.weights: could not download it\. Save .*--model\.weights FILE .*or None"
-    with pytest.raises(ValueError, match=message):
-        classification.train(TrainConfig(model=model, output_dir=tmp_path / "run"))
-    assert list(tmp_path.iterdir()) == []
+    data = {"source": "image_folder", "dir": "nowhere"}
+    message = r"model\.weights: could not download .*\. Save .*--model\.weights FILE .*or None"
+    config = TrainConfig(model=model, data=data, output_dir=tmp_path / "run")
+    with hub.served(str(tmp_path / "cache")), pytest.raises(ValueError, match=message):
+        train(config)
+    assert not config.output_dir.exists()
 
 
 NAMES = ("a", "b", "c")
 
 
-def test_no_teacher():
-    assert load_teacher(DistillationConfig(), NAMES, 16) is None
-
-
 def test_network_of_the_zoo_answers_with_logits(tmp_path):
-    model = create_model("lambda_resnet14", classes=3, input_shape=(16, 16, 3))
-    networks.randomize(model)
-    model.save_weights(tmp_path / "w.weights.h5")
-    settings = {"model": "lambda_resnet14", "weights": str(tmp_path / "w.weights.h5")}
+    assert load_teacher(DistillationConfig(), NAMES, 16) is None
+    model, weights = saved(tmp_path)
+    settings = {"model": "lambda_resnet14", "weights": weights}
     teacher = load_teacher(DistillationConfig(**settings), NAMES, 16)
     images = networks.images(2, 16, 16, 3)
     logits = networks.predict(teacher, images)
-    answers = np.asarray(keras.ops.convert_to_numpy(keras.ops.softmax(logits)))
+    answers = keras.ops.convert_to_numpy(keras.ops.softmax(logits))
     np.testing.assert_allclose(answers, networks.predict(model, images), atol=1e-5)
     assert abs(logits.sum(-1) - 1).min() > 1e-3
-    with pytest.raises(ValueError, match=r"^distillation: .*dropout_rate"):
-        load_teacher(DistillationConfig(**settings, overrides={"dropout_rat": 1}), NAMES, 16)
+    wrong = DistillationConfig(**settings, overrides={"dropout_rat": 1})
+    for config, message in (
+        (wrong, "dropout_rate"),
+        (DistillationConfig(run=tmp_path), "finished"),
+    ):
+        with pytest.raises(ValueError, match=rf"^distillation: .*{message}"):
+            load_teacher(config, NAMES, 16)
 
 
 @pytest.mark.parametrize(
     ("names", "size", "message"),
     [
         (NAMES, 8, None),
-        (
-            ("a", "b", "d"),
-            8,
-            r"distillation: expected a teacher of the 3 classes of the data \(a, b",
-        ),
+        (("a", "b", "d"), 8, r"distillation: expected a teacher of the 3 classes of the data \(a,"),
         (NAMES[::-1], 8, r"of the data \(c, b, a, .*Received: 3 classes \(a, b, c"),
         (NAMES, 9, "a teacher of images of 9 pixels, as model.image_size has it. Received: 8"),
     ],
 )
-def test_teacher_has_the_classes_and_pixels_of_the_data(monkeypatch, names, size, message):
+def test_teacher_has_the_classes_and_pixels_of_the_data(names, size, message):
     loaded = SimpleNamespace(model=networks.linear_model(classes=3), class_names=NAMES)
     source = SimpleNamespace(load=lambda: loaded)
     source.for_data = lambda *data: source if data == (names, size) else None
-    monkeypatch.setattr(network_module, "choose", lambda config: source)
+    config = DistillationConfig(run="run")
     if message is None:
-        teacher = load_teacher(DistillationConfig(run="run"), names, size)
+        teacher = load_teacher(config, names, size, lambda _: source)
         assert teacher.weights == loaded.model.weights
         assert teacher.layers[-1].name == "logits"
         return
     with pytest.raises(ValueError, match=message):
-        load_teacher(DistillationConfig(run="run"), names, size)
-
-
-def test_run_that_is_no_teacher(tmp_path):
-    with pytest.raises(ValueError, match=r"distillation: run: expected the folder of a finished"):
-        load_teacher(DistillationConfig(run=tmp_path), NAMES, 16)
+        load_teacher(config, names, size, lambda _: source)

@@ -242,9 +242,7 @@ def start_workers(folder: Path, terminate_at: int = STEPS) -> list[subprocess.Po
     """Starts two processes, of which the second gets SIGTERM at a step."""
     workers = [f"127.0.0.1:{free_port()}" for _ in range(2)]
     ends = (None, ["interrupted", "on_train_batch_begin", SIGTERM, 1, terminate_at])
-    return [
-        begin(folder, WORKERS, end, **cluster(workers, index)) for index, end in enumerate(ends)
-    ]
+    return [begin(folder, WORKERS, ends[i], **cluster(workers, i)) for i in range(2)]
 
 
 def finished(processes) -> tuple[list[int], list[str]]:

@@ -9,7 +9,6 @@ import pytest
 
 from zoo.config import TrainConfig
 from zoo.devices import Devices, Host
-from zoo.train import run
 from zoo.train.classification import ClassificationRun
 from zoo.train.run import stop_signals
 
@@ -68,37 +67,39 @@ def test_second_start_is_refused_while_the_first_one_trains(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_hosts_of_a_run_share_its_folder(tmp_path, monkeypatch):
+def test_hosts_of_a_run_share_its_folder(tmp_path):
     config, hosts = TrainConfig(output_dir=tmp_path / "run"), []
+    devices = (Devices(1, Host(i, 3), "CPU") for i in range(3))
 
     class StartsOthers(ClassificationRun):
+        find_devices = staticmethod(lambda *_: next(devices))
+
         def load(self):
             hosts.append(self.devices.host)
             if len(hosts) < 3:
                 StartsOthers.train(config)
             raise ZeroDivisionError
 
-    devices = (Devices(1, Host(i, 3), "CPU") for i in range(3))
-    monkeypatch.setattr(run, "find_devices", lambda *_: next(devices))
     with pytest.raises(ZeroDivisionError):
         StartsOthers.train(config)
     assert [host.index for host in hosts] == [0, 1, 2]
 
 
-def test_automatic_precision_is_that_of_the_devices(tmp_path, monkeypatch):
+def test_automatic_precision_is_that_of_the_devices(tmp_path):
     """A run computes in it, and its settings stay as they were given."""
     runs = []
 
     class Fails(ClassificationRun):
+        find_devices = staticmethod(lambda *_: Devices(1, Host(), "TPU"))
+
         def load(self):
             runs.append(self.config)
             raise ZeroDivisionError
 
-    monkeypatch.setattr(run, "resolve_precision", lambda policy, kind: f"{policy} of {kind}")
     config = TrainConfig(output_dir=tmp_path / "run", training={"precision": "auto"})
     with pytest.raises(ZeroDivisionError):
         Fails.train(config)
-    assert runs[0].training.precision == "auto of CPU"
+    assert runs[0].training.precision == "mixed_bfloat16"
     assert config.training.precision == "auto"
 
 

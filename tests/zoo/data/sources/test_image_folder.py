@@ -324,14 +324,6 @@ def test_images_of_a_run_that_noted_their_number_alone(trained, capsys):
         ImageFolder(config, trained=index).open(4)
 
 
-def test_class_of_one_image_is_named(tree):
-    folder = tree(".")
-    for number in range(1, 8):
-        (folder / f"dog/{number}.png").unlink()
-    with pytest.raises(ValueError, match=r"two images or more of every class .* one of dog$"):
-        ImageFolder(DataConfig(source="image_folder", dir=str(folder))).open(4)
-
-
 def test_data_of_a_resumed_run(tree, here):
     """They may be at another path, but must be the same."""
     folder, index = tree("train val"), here / "records.json"

@@ -73,9 +73,10 @@ def test_data_of_a_resumed_run(records, tmp_path, monkeypatch):
         load_data(config(folder), 24, index=index)
 
 
-@pytest.mark.parametrize(
-    ("labels", "first"), [((0, 1, 2), 0), ((1, 2), 0), ((1, 2, 3), 1), ((2, 3), 1), ((0, 2), 0)]
-)
+FIRST = [((0, 1, 2), 0), ((1, 2), 0), ((1, 2, 3), 1), ((2, 3), 1), ((0, 2), 0)]
+
+
+@pytest.mark.parametrize(("labels", "first"), FIRST)
 def test_labels_count_from_one_only_where_the_last_one_says_so(tmp_path, labels, first):
     """Labels 1 and 2 of three classes count from 0, without an image of the first class."""
     for part in ("train", "validation"):
@@ -90,9 +91,7 @@ def test_labels_count_from_one_only_where_the_last_one_says_so(tmp_path, labels,
 def test_labels_out_of_range(tmp_path, labels):
     write_tfrecords(tmp_path / "train-0", [(jpeg(1), label) for label in range(3)])
     write_tfrecords(tmp_path / "validation-0", [(jpeg(1), label) for label in labels])
-    with pytest.raises(
-        ValueError, match=r"data\.classes: expected labels from 0 to 2 or .* such as"
-    ):
+    with pytest.raises(ValueError, match=r"data\.classes: expected labels from 0 to 2 or .* such"):
         load_data(config(tmp_path, classes=3), 24)
 
 

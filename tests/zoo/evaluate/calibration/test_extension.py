@@ -38,9 +38,7 @@ def test_one_set_of_corrupted_images_can_calibrate():
 def evaluation(log_probabilities: np.ndarray | None) -> Evaluation:
     labels, predicted = np.arange(40) % 4, np.arange(40) % 3
     confidence = np.where(labels == predicted, 0.9, 0.6)
-    return Evaluation(
-        labels, predicted, confidence, list("abcd"), 0.9, 0.5, 1.0, (), log_probabilities
-    )
+    return Evaluation(labels, predicted, confidence, [*"abcd"], 0.9, 0.5, 1, (), log_probabilities)
 
 
 def test_tables_and_files(tmp_path, capsys):
