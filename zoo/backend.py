@@ -23,9 +23,7 @@ def use_backend(name: str, modules: Mapping[str, Any] = sys.modules) -> None:
     os.environ["KERAS_BACKEND"] = name
 
 
-def use_default_backend(
-    allowed: Sequence[str], modules: Mapping[str, Any] = sys.modules
-) -> None:
+def use_default_backend(allowed: Sequence[str], modules: Mapping[str, Any] = sys.modules) -> None:
     """Uses TensorFlow, unless KERAS_BACKEND or an imported Keras has another allowed backend."""
     check_process()
     use_onednn()

@@ -200,9 +200,9 @@ def load_config(folder: Path, kind: type[C] = TrainConfig) -> C:
         return kind.from_file(folder / CONFIG)
 
 
-def is_shared(folder: Path) -> bool:
+def is_shared(folder: Path, within_s: float = SHARED_WITHIN_S) -> bool:
     """Waits until this host sees the run that another one has started; False if it never does."""
-    end = time.monotonic() + SHARED_WITHIN_S
+    end = time.monotonic() + within_s
     while not (folder / CONFIG).is_file():
         if time.monotonic() > end:
             return False

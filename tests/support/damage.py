@@ -1,5 +1,8 @@
 """Damage that only checksums show."""
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -8,3 +11,14 @@ def flip(path: Path, position: int | None = None) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2 if position is None else position] ^= 1
     path.write_bytes(content)
+
+
+@contextmanager
+def full_disk(size: int) -> Iterator[None]:
+    """Lets files of this process grow to some bytes only."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

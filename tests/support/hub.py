@@ -217,6 +217,7 @@ def served(cache: str) -> Iterator[Hub]:
         patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
         patch.setattr(constants, "ENDPOINT", hub.address)
         patch.setattr(constants, "HF_HUB_CACHE", cache)
+        patch.setattr(constants, "HF_TOKEN_PATH", f"{cache}/token")
         patch.setattr(constants, "HF_HUB_OFFLINE", False)
         # Its storage for large files speaks a protocol of its own.
         patch.setattr(constants, "HF_HUB_DISABLE_XET", True)

@@ -1,8 +1,10 @@
 """A finished run and a folder of images, for the tests that need them."""
 
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -85,6 +87,22 @@ def environ(monkeypatch) -> Callable[..., None]:
             monkeypatch.setenv(name, value or "")
             if value is None:
                 monkeypatch.delenv(name)
+
+    return change
+
+
+@pytest.fixture
+def modules(monkeypatch) -> Callable[..., None]:
+    """Sets what imports of a test get, by name: another module, None for one that is missing.
+
+    Those that are `...` are imported anew.
+    """
+
+    def change(**others: Any) -> None:
+        for name, module in others.items():
+            monkeypatch.setitem(sys.modules, name, module)
+            if module is ...:
+                del sys.modules[name]
 
     return change
 

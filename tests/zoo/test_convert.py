@@ -1,10 +1,8 @@
 """Converting weights, and the model card beside them."""
 
 import contextlib
-import errno
 import hashlib
 import pickle
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 from support import commands, needs, networks
+from support.damage import full_disk
 from support.lfs import LFS_POINTER, PULL
 
 from lambda_keras import applications
@@ -86,32 +85,28 @@ def test_packaged_weights(tmp_path):
     np.testing.assert_equal(converted.get_weights(), source.get_weights())
 
 
-def test_card_has_the_arguments_of_the_row(saved, tmp_path, monkeypatch):
+def test_card_has_the_arguments_of_the_row(saved, tmp_path):
     """With the weights of a smaller network."""
     small = create_model("lambda_resnet14", classes=3)
-    monkeypatch.setattr(convert, "create_model", lambda *_, **__: small)
-    run("resnet50_ccll", saved, tmp_path / "a.weights.h5", "--overrides", "scope=7")
+    words = ["--model", "resnet50_ccll", "--weights", str(saved), "--overrides", "scope=7"]
+    words += ["--output", str(tmp_path / "a.weights.h5")]
+    convert.run(commands.parse("zoo.convert", words), lambda *_, **__: small)
     call = "ResNet50(placement='CCLL', scope=7, weights='a.weights.h5')"
     assert call in (tmp_path / "a.md").read_text("utf-8")
 
 
 def test_card_has_the_size_of_the_weights(saved):
-    fields = convert._fields(find_model("resnet_rs101"), "imagenet-i160", saved, saved)
+    fields = convert.card_fields(find_model("resnet_rs101"), "imagenet-i160", saved, saved)
     assert fields["Images"] == "RGB, 160 x 160 pixels"
 
 
-def test_full_disk(saved, tmp_path, monkeypatch, capsys):
+def test_full_disk(saved, tmp_path, capsys):
     """HDF5 would end the process, so it only ever writes to memory."""
-
-    def write_bytes(path, content):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", write_bytes)
     output = tmp_path / "new" / "a.weights.h5"
-    arguments = ["--weights", str(saved), "--output", str(output), "--overrides", "classes=3"]
-    arguments += ["--model", "lambda_resnet14"]
-    line = commands.fail(main, capsys, *arguments)
-    assert line == f"error: [Errno 28] No space left on device: '{output}'\n"
+    words = f"--model lambda_resnet14 --weights {saved} --output {output} --overrides classes=3"
+    with full_disk(10_000):
+        line = commands.fail(main, capsys, *words.split())
+    assert line == f"error: [Errno 27] File too large: '{output}'\n"
     assert not output.parent.exists()
 
 
@@ -149,17 +144,17 @@ def test_published_weights(tmp_path, monkeypatch):
 
 
 def test_nothing_is_overwritten_unless_told(saved, tmp_path):
-    output = tmp_path / "out.weights.h5"
-    output.write_text("precious")
-    with pytest.raises(ValueError, match=r"--overwrite true\. Received: .*out\.weights\.h5"):
-        small_run(saved, output)
-    assert output.read_text() == "precious"
-    output.rename(tmp_path / "out.md")
-    with pytest.raises(ValueError, match=r"--overwrite true\. Received: .*out\.md"):
-        small_run(saved, output)
+    output, card = tmp_path / "out.weights.h5", tmp_path / "out.md"
+    for there in (output, card):
+        there.write_text("precious")
+        with pytest.raises(ValueError, match=rf"--overwrite true\. Received: .*{there.name}"):
+            small_run(saved, output)
+        assert there.read_text() == "precious"
+        there.unlink()
     assert not output.exists()
+    card.touch()
     small_run(saved, output, "--overwrite", "true")
-    assert "SHA-256" in (tmp_path / "out.md").read_text()
+    assert "SHA-256" in card.read_text()
 
 
 def test_nothing_is_left_when_it_fails(saved, tmp_path):
@@ -184,32 +179,24 @@ def test_wrong_arguments(tmp_path, model, weights, output, match):
         run(model, weights, tmp_path / output)
 
 
-def test_pytorch_is_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    path = tmp_path / "a.pth"
-    path.write_bytes(b"")
+def test_pytorch_is_asked_for(tmp_path, modules):
+    modules(torch=None)
+    (tmp_path / "a.pth").write_bytes(b"")
     with pytest.raises(ImportError, match=r"pip install 'SOURCE\[convert\]'"):
-        run("lambda_resnet14", path, tmp_path / "a.weights.h5")
+        run("lambda_resnet14", tmp_path / "a.pth", tmp_path / "a.weights.h5")
 
 
-def test_pointer_of_git_lfs_is_named(tmp_path, monkeypatch):
-    path = tmp_path / "a.pth"
-    path.write_bytes(LFS_POINTER)
-    torch = SimpleNamespace(load=lambda *_, **options: 1 / 0)
-    monkeypatch.setitem(sys.modules, "torch", torch)
+def test_pointer_of_git_lfs_is_named(tmp_path, modules):
+    modules(torch=SimpleNamespace(load=lambda *_, **options: 1 / 0))
+    (tmp_path / "a.pth").write_bytes(LFS_POINTER)
     with pytest.raises(ValueError, match=rf"intact PyTorch checkpoint .*\({PULL}\)$"):
-        convert.read_pytorch(path)
+        convert.read_pytorch(tmp_path / "a.pth")
 
 
-def test_code_in_pickles_is_refused_by_pytorch(monkeypatch):
+def test_code_in_pickles_is_refused_by_pytorch(modules):
     given = []
-
-    def load(_, **options):
-        given.append(options)
-        return {"epoch": 3}
-
-    torch = SimpleNamespace(load=load, is_tensor=lambda _: False)
-    monkeypatch.setitem(sys.modules, "torch", torch)
+    load = lambda _, **options: given.append(options) or {"epoch": 3}  # noqa: E731
+    modules(torch=SimpleNamespace(load=load, is_tensor=lambda _: False))
     with pytest.raises(ValueError, match="with tensors by name"):
         convert.read_pytorch(Path("a.pth"))
     assert given == [{"map_location": "cpu", "weights_only": True}]

@@ -3,29 +3,22 @@
 import json
 import os
 import re
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 from sklearn.datasets import load_sample_images
-from support import commands
 
 from zoo.inference.photos import check_replaces_none
 from zoo.inference.predictions import ClassScore
-from zoo.inference.source import kinds
 from zoo.inference.source.run import Run
-from zoo.plots import classification as plots
 from zoo.predict import classification as predict
 
 
-def main(arguments: Sequence[str]) -> None:
-    predict.run(predict.PredictConfig.from_command_line(arguments))
-
-
-fail = partial(commands.fail, main)
+def main(arguments: Sequence[str], choose=None) -> None:
+    predict.run(predict.PredictConfig.from_command_line(arguments), choose)
 
 
 @pytest.fixture
@@ -81,16 +74,13 @@ def test_folders_are_searched(here, run, capsys):
 class Red:
     """Takes every image for red."""
 
-    name = "red"
-
-    def __init__(self):
-        self.precisions = []
+    name, precision, batch_size = "red", None, 32
 
     def load(self):
         return self
 
     def computing_in(self, precision):
-        self.precisions.append(precision)
+        self.precision = precision
         return self
 
     def views(self, photos):
@@ -103,43 +93,42 @@ class Red:
         return np.zeros((4, 4, 3))
 
 
+RED = Red()
+
+
 @pytest.fixture
-def red(here, monkeypatch) -> Red:
-    """The classifier of every command, in the folder with two images."""
-    red = Red()
-    monkeypatch.setattr(kinds, "choose", lambda _: red)
-    return red
+def red(here) -> Callable:
+    """Runs the command with a classifier that takes every image for red."""
+    return lambda arguments: main(arguments, lambda _: RED)
 
 
-def test_many_images_take_several_grids(red, here, monkeypatch, capsys):
-    drawn = []
-    monkeypatch.setattr(plots, "plot_scores", lambda *call: drawn.append(call))
+def test_many_images_take_several_grids(red, here, figures, capsys):
     (here / "many").mkdir()
     for i in range(201):
         Image.new("L", (2, 2)).save(here / "many" / f"{i:03}.png")
-    main(["many", "--run", "run", "--output", "new/predictions.png"])
+    red(["many", "--run", "run", "--output", "new/predictions.png"])
     names = ["new/predictions.png", "new/predictions-2.png", "new/predictions-3.png"]
-    assert [str(path) for *_, path in drawn] == names
-    assert [[heading for heading, *_ in images] for images, *_ in drawn] == [
+    assert all(Path(name).is_file() for name in names)
+    shown = [[axis.get_title(loc="left") for axis in figure.axes] for figure in figures]
+    assert [list(filter(None, one)) for one in shown] == [
         [f"{i:03}.png" for i in range(*ends)] for ends in ((0, 100), (100, 200), (200, 201))
     ]
-    assert {title for _, title, _ in drawn} == {"red: most probable classes"}
-    assert drawn[0][0][0][2] == [("red\x1b[2J", 1.0)]
+    assert {one.get_suptitle() for one in figures} == {"red: most probable classes"}
     assert capsys.readouterr().out.splitlines()[-3:] == [f"wrote {name}" for name in names]
 
 
 @pytest.mark.parametrize(("photos", "grids"), [(1, 1), (99, 1), (100, 1), (101, 2), (200, 2)])
 def test_as_many_grids_as_needed(photos, grids):
     names = ["a/b.png", "a/b-2.png"][:grids]
-    assert list(map(str, predict._outputs(Path("a/b.png"), photos))) == names
-    assert predict._outputs(Path("a/b.json"), photos) == [Path("a/b.json")]
-    assert predict._outputs(None, photos) == []
+    assert list(map(str, predict.outputs_of(Path("a/b.png"), photos))) == names
+    assert predict.outputs_of(Path("a/b.json"), photos) == [Path("a/b.json")]
+    assert predict.outputs_of(None, photos) == []
 
 
 def test_the_precision_is_that_of_the_settings(red):
-    for arguments in ([], ["--precision", "mixed_bfloat16"]):
-        main(["flower.png", "--run", "run", *arguments])
-    assert red.precisions == [None, "mixed_bfloat16"]
+    for arguments, precision in (([], None), (["--precision", "mixed_bfloat16"], "mixed_bfloat16")):
+        red(["flower.png", "--run", "run", *arguments])
+        assert RED.precision == precision
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -163,7 +152,7 @@ def test_a_name_that_is_not_utf_8_costs_no_prediction(red, here, capsys, output)
     for name in odd:
         Image.new("L", (2, 2)).save(here / "odd" / name)
     arguments = ["flower.png", f"odd/{odd[0]}", "odd", "--run", "run", "--output", output]
-    main(arguments)
+    red(arguments)
     printed = capsys.readouterr().out
     assert [line for line in printed.splitlines() if line.endswith(".png")] == [
         "flower.png",
@@ -179,9 +168,12 @@ def test_a_name_that_is_not_utf_8_costs_no_prediction(red, here, capsys, output)
 
 
 @pytest.mark.usefixtures("here")
-def test_reading_goes_on_where_checking_ended(run, monkeypatch, capsys):
+def test_reading_goes_on_where_checking_ended(run):
     """A file that breaks in between still gives one line."""
-    monkeypatch.setattr(predict, "check_readable", lambda _: None)
-    Path("flower.png").write_bytes(b"broken")
-    error = fail(capsys, "flower.png", "--run", str(run))
-    assert "unreadable image: flower.png" in error
+
+    def breaking(_):
+        Path("flower.png").write_bytes(b"broken")
+        return Run(run)
+
+    with pytest.raises(ValueError, match=r"^unreadable image: flower\.png .*$"):
+        main(["flower.png", "--run", str(run)], breaking)

@@ -1,5 +1,6 @@
 """Weights from elsewhere as a `.weights.h5` file: `python -m zoo.convert`."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,7 +50,7 @@ class ConvertConfig(Settings):
     """Replace files that are there."""
 
 
-def run(config: ConvertConfig) -> None:
+def run(config: ConvertConfig, create_model: Callable[..., Any] = create_model) -> None:
     """Writes the weights of a source, and a model card; both are whole or not there."""
     output = config.output
     card = output.with_name(output.name.removesuffix(SUFFIX) + ".md")
@@ -77,7 +78,7 @@ def run(config: ConvertConfig) -> None:
         call = ", ".join(f"{key}={value!r}" for key, value in shown.items())
         fields = {
             "Trainable parameters": f"{trainable_parameters(model):,}",
-            **_fields(row, config.weights, source, new_output),
+            **card_fields(row, config.weights, source, new_output),
         }
         use = USE.format(constructor=row.constructor, call=call)
         model_card.write(new_card, row.name, fields, {"Use": use})
@@ -115,7 +116,7 @@ def read_pytorch(path: Path) -> "dict[str, np.ndarray]":
     return tensors
 
 
-def _fields(row: "Network", weights: str, source: Path, output: Path) -> dict[str, str]:
+def card_fields(row: "Network", weights: str, source: Path, output: Path) -> dict[str, str]:
     """Returns card fields about the weights and the images that they expect."""
     from lambda_keras.applications.preprocessing import preprocessing_of
     from lambda_keras.weights.hub import sha256

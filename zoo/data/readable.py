@@ -4,7 +4,7 @@ import hashlib
 import os
 import sqlite3
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from itertools import islice
@@ -45,7 +45,10 @@ class ImageFile(NamedTuple):
 
 
 def check_readable(
-    paths: Sequence[str], skip: bool = False, remember: bool = False
+    paths: Sequence[str],
+    skip: bool = False,
+    remember: bool = False,
+    read: Callable[[str], ImageFile] | None = None,
 ) -> list[ImageFile]:
     """Reads image files in parallel, as a whole: a header does not show that a file is cut off.
 
@@ -63,7 +66,9 @@ def check_readable(
     if remember and len(unknown) >= MANY:
         print(f"reading {len(unknown):,} image files, once for all starts", file=sys.stderr)
     with ThreadPoolExecutor(cores()) as pool:
-        reading = track(pool.map(_read, unknown), "Checking images", len(unknown), transient=True)
+        reading = track(
+            pool.map(read or read_image, unknown), "Checking images", len(unknown), transient=True
+        )
         while some_files := list(islice(reading, MANY)):
             files |= {file.path: file for file in some_files}
             new = [file for file in some_files if file.path in keys and not file.why]
@@ -107,7 +112,8 @@ def _key(path: str) -> tuple[bytes, int, int, int] | None:
     return None
 
 
-def _read(path: str) -> ImageFile:
+def read_image(path: str) -> ImageFile:
+    """Reads an image file, and decodes it."""
     # `--help` comes without TensorFlow.
     from zoo.data.crops import check_content
 

@@ -1,5 +1,6 @@
 """Demo page of a classifier: predictions for an image, and lambda maps."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ class Demo:
     """Functions of the page for one classifier."""
 
     classifier: Classifier
+    draw_maps = staticmethod(draw_maps)
 
     def classify(self, photo: str | None) -> dict[str, float] | None:
         """Returns the most probable classes of an image and their probabilities."""
@@ -75,7 +77,7 @@ class Demo:
         return (
             draw_position(view, grid, row, column),
             f"**What goes into the output at {where}** ({layer}, {who})",
-            draw_maps(view, shown, row, column),
+            self.draw_maps(view, shown, row, column),
         )
 
     def build(self) -> gr.Blocks:
@@ -131,6 +133,6 @@ class Demo:
         clicked.then(self.look, place, shown, **options)
 
 
-def load(config: DemoConfig) -> Demo:
+def load(config: DemoConfig, choose: Callable[[DemoConfig], Any] = choose) -> Demo:
     """Loads the classifier that the settings name."""
     return Demo(choose(config).load().computing_in(config.precision))

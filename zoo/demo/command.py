@@ -4,8 +4,9 @@ import ipaddress
 import os
 import socket
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import Field
@@ -69,24 +70,34 @@ class DemoConfig(ClassifierOptions):
 def run(config: DemoConfig) -> None:
     """Loads the model, then serves the page until it is interrupted."""
     password = None if config.password_file is None else read_password(config.password_file)
-    is_private = _check_address(config.host, config.port)
+    is_private = check_address(config.host, config.port)
     expected = "expected --password_file with a --host that others can reach"
     received = f"host={config.host!r}, password_file=None"
     require(password is not None or is_private, expected, received)
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # Gradio reads it on import
     from zoo.demo.page import serve  # fails before the work without Gradio
 
-    demo = task_part("demo", config)(config)
+    show(config, task_part("demo", config)(config), serve, password, is_private)
+
+
+def show(
+    config: DemoConfig,
+    demo: Any,
+    serve: Callable[..., None],
+    password: str | None,
+    is_private: bool,
+) -> None:
+    """Serves a page, with a folder for uploads that is removed then."""
     # Gradio's default folder for uploads is shared by all pages on this machine.
     with tempfile.TemporaryDirectory(prefix="lambda_keras-") as folder:
         os.environ.setdefault("GRADIO_TEMP_DIR", folder)
         serve(demo, config.host, config.port, password, is_private, config.url)
 
 
-def _check_address(host: str, port: int) -> bool:
+def check_address(host: str, port: int, resolve: Callable[..., list] = socket.getaddrinfo) -> bool:
     """Returns whether only this computer can reach the address."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = resolve(host, port, type=socket.SOCK_STREAM)
         family, *_, address = found[0]
         with socket.socket(family) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -89,7 +89,7 @@ def upload() -> gr.Image:
     sources: Any = ["upload", "clipboard"]
     photo = gr.Image(label="Image", type="filepath", image_mode=None, sources=sources, height=320)
     # Gradio would open the file itself, with poorer messages for damaged files.
-    photo.preprocess = lambda payload: payload and _uploaded(payload.path, photo)
+    photo.preprocess = lambda payload: payload and uploaded(payload.path, photo)
     return photo
 
 
@@ -99,7 +99,7 @@ class Page(gr.Blocks):
     async def preprocess_data(self, block_fn: Any, inputs: list[Any], *others: Any, **more: Any):
         for block, value in zip(block_fn.inputs, inputs, strict=False):
             if isinstance(block, gr.Image) and value is not None:
-                _uploaded(value.get("path") if isinstance(value, dict) else None, block)
+                uploaded(value.get("path") if isinstance(value, dict) else None, block)
         return await super().preprocess_data(block_fn, inputs, *others, **more)
 
 
@@ -115,7 +115,7 @@ class _NoUrls:
         await app(scope, receive, send)
 
 
-def _uploaded(path: Any, image: gr.Image) -> str:
+def uploaded(path: Any, image: gr.Image) -> str:
     """Returns the path of an uploaded file; does not reveal whether other files exist."""
     try:
         real, folder = os.path.realpath(path), os.path.realpath(image.GRADIO_CACHE)

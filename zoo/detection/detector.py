@@ -109,7 +109,7 @@ class Detector:
         model = detector.model
         try:
             # Shapes are compared first: TensorFlow warns of every variable that is not restored.
-            if _shapes(path) != Counter(tuple(variable.shape) for variable in model.variables):
+            if shapes_of(path) != Counter(tuple(variable.shape) for variable in model.variables):
                 raise ValueError("other shapes or categories")
             status = tf.train.Checkpoint(model=model).read(path)
             status.assert_existing_objects_matched().expect_partial()
@@ -253,7 +253,7 @@ class Detector:
         return [f"{number}: {name}" for number, name in self.categories.items()]
 
 
-def _shapes(path: str) -> Counter[tuple[int, ...]]:
+def shapes_of(path: str) -> Counter[tuple[int, ...]]:
     """Counts the shapes of a detector's variables in a checkpoint, without optimizer variables."""
     training = ("optimizer/", "global_step/", "save_counter/", f"{SECONDS}/")
     return Counter(

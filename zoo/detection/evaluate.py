@@ -1,8 +1,8 @@
 """Evaluates a detector on test images: `python -m zoo.evaluate --run FOLDER`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zoo import files
 from zoo.cli.settings import Section
@@ -68,6 +68,8 @@ class EvaluateConfig(PlaceOptions):
 
 def run(config: EvaluateConfig) -> None:
     """Evaluates a detector, prints the results and writes them to `output`."""
+    from zoo.detection import shards
+    from zoo.detection.plots import plot_detections
     from zoo.detection.report import line
     from zoo.evaluate.report import write_json, writing
 
@@ -78,7 +80,11 @@ def run(config: EvaluateConfig) -> None:
         settings = config.model_dump(mode="json", exclude={"output"})
         results = {**result.figures, "categories": result.categories}
         with writing(config.output) as beside:
-            _draw(config.folder, detector, result, found, annotations, beside)
+            pattern = shards.pattern(config.folder, shards.TEST)
+            read = lambda ids: shards.read_images(pattern, ids=ids)  # noqa: E731
+            for name, grid in extremes(read, result.by_image, found, annotations):
+                title = f"{detector.name}: the {name} test images"
+                plot_detections(grid, detector.categories, title, beside / f"{name}.png")
             files.write_json(beside / DETECTIONS, with_file_ids(found, annotations))
             write_json(beside, settings, results)
     print(f"{line(result.figures)} ({count} test images)")
@@ -148,26 +154,22 @@ def print_tables(result: "Evaluation", backbone: str, title: str) -> None:
     show(title, table(heads, rows, ".1f"), sizes, table(names, worst, ".1f"))
 
 
-def _draw(
-    folder: Path,
-    detector: "Detector",
-    result: "Evaluation",
+def extremes(
+    read: Callable[[set[int]], Mapping[int, Any]],
+    f1: Mapping[int, float],
     found: Sequence["Json"],
     annotations: "Json",
-    output: Path,
-) -> None:
-    """Draws the worst and the best test images, by the F1 of their boxes."""
+) -> Iterator[tuple[str, list]]:
+    """Yields the worst and the best test images by the F1 of their boxes; `read` reads some."""
     from zoo.detection import shards
-    from zoo.detection.plots import plot_detections
 
-    truth, f1 = shards.by_image(annotations), result.by_image
+    truth = shards.by_image(annotations)
     order = sorted(f1, key=f1.__getitem__)
     for name, numbers in (("worst", order[:GRID]), ("best", order[::-1][:GRID])):
-        images = shards.read_images(shards.pattern(folder, shards.TEST), ids=set(numbers))
+        images = read(set(numbers))
         grid = []
         for number in numbers:
             file, objects = truth[number]
             detections = [one for one in found if one["image_id"] == number]
             grid.append((f"{file}: F1 {f1[number]:.2f}", images[number], detections, objects))
-        title = f"{detector.name}: the {name} test images"
-        plot_detections(grid, detector.categories, title, output / f"{name}.png")
+        yield name, grid

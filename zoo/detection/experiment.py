@@ -339,7 +339,7 @@ class Task(MaskRCNNTask):
         records: Callable[[Any], Any] | None = None,
     ) -> None:
         super().__init__(experiment.task, logging_dir=logging_dir)
-        self._training_records = records
+        self.training_records = records
         # Without `tf.Module`, which would wrap lists: pycocotools does not accept that.
         object.__setattr__(self, "_annotations", annotations)
 
@@ -347,11 +347,11 @@ class Task(MaskRCNNTask):
         self, params: Any, input_context: Any = None, dataset_fn: Any = None
     ) -> tf.data.Dataset:
         """Builds the Model Garden's input pipeline; training records have a fixed order."""
-        if params.is_training and self._training_records is not None:
+        if params.is_training and self.training_records is not None:
             # For a single file, the Model Garden keeps the order of `dataset_fn`.
             params = copy.deepcopy(params)
             params.override({"input_path": shards.DESCRIPTION, "shuffle_buffer_size": 1})
-            dataset_fn = self._training_records
+            dataset_fn = self.training_records
         return super().build_inputs(params, input_context, dataset_fn)
 
     def validation_step(self, inputs: Any, model: Any, metrics: Any = None) -> dict[str, Any]:

@@ -68,14 +68,14 @@ def write(detector: "Detector", folder: Path) -> None:
     import tensorflow as tf
 
     signatures = dict(detector.module.get_inference_signatures(dict(SIGNATURES)))
-    signatures[FILES] = _of_files(detector)
+    signatures[FILES] = of_files(detector)
     # Saving the module itself fails: tf_keras would also write the training graph of its model.
     root: Any = tf.Module()
     root.used = [list(signature.graph.variables) for signature in signatures.values()]
     tf.saved_model.save(root, str(folder), signatures=signatures)
 
 
-def _of_files(detector: "Detector") -> Any:
+def of_files(detector: "Detector") -> Any:
     """Returns a function from image files to objects, with boxes in pixels of each image."""
     import tensorflow as tf
 

@@ -98,7 +98,7 @@ class DetectionRun(Run):
         self._seconds = tf.Variable(tf.zeros([], tf.float64), trainable=False)
         setattr(self.trainer.checkpoint, SECONDS, self._seconds)
         # Orbit and pycocotools print lines of their own.
-        with redirect_stdout(io.StringIO()), _in_one_line(self.config.output_dir, self._files):
+        with redirect_stdout(io.StringIO()), in_one_line(self.config.output_dir, self._files):
             self._runner = train_lib.OrbitExperimentRunner(
                 tf.distribute.get_strategy(),
                 self.task,
@@ -165,7 +165,7 @@ class DetectionRun(Run):
 
 
 @contextmanager
-def _in_one_line(folder: Path, files: Sequence[str] = ()) -> Iterator[None]:
+def in_one_line(folder: Path, files: Sequence[str] = ()) -> Iterator[None]:
     """Ends training with one line for a non-finite loss, bad data or a full disk."""
     try:
         with naming_full_disks(folder), naming_errors(files):

@@ -1,7 +1,7 @@
 """Classification metrics on test images."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -109,6 +109,7 @@ def evaluate(
     batch_size: int,
     classes: Classes | None = None,
     keep_outputs: bool = False,
+    now: Callable[[], float] = time.monotonic,
 ) -> Evaluation:
     """Runs a model on every test image; unreadable and unlabeled ones are errors, or do not count.
 
@@ -140,7 +141,7 @@ def evaluate(
                 image = images[place].copy()  # a view would keep the batch
                 mistakes.append(Mistake(image, int(truth[place]), probabilities[place]))
             mistakes = sorted(mistakes, key=lambda one: -one.probabilities.max())[:MOST_ERRORS]
-            clock.append(time.monotonic())
+            clock.append(now())
     if not sum(len(labels) for labels, *_ in columns):
         raise ValueError("expected test images. Received: not one that can be read")
     later = sum(len(labels) for labels, *_ in columns[1:])

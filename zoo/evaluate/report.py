@@ -139,7 +139,7 @@ class ClassifierReport:
             images, labels, probabilities = map(np.stack, zip(*result.mistakes, strict=True))
             wrong = np.count_nonzero(result.labels != result.predicted)
             heading = f"{title}: the most confident of {wrong} errors"
-            images = _pixels(images)
+            images = denormalized(images)
             plot_predictions(images, labels, probabilities, words, heading, folder / MISTAKES)
         for addition in self.additions.values():
             addition.draw(title, folder)
@@ -167,6 +167,6 @@ def threshold_table(scores: Scores, of: str = "") -> tuple[str, Table]:
     return f"Thresholds of the score{of}", table(heads, rows, ".4f")
 
 
-def _pixels(images: np.ndarray) -> np.ndarray:
+def denormalized(images: np.ndarray) -> np.ndarray:
     """Inverts `preprocess_input`: pixels in [0, 255]."""
     return 255 * (images * np.array(IMAGENET_STD, "f4") + np.array(IMAGENET_MEAN, "f4"))

@@ -67,6 +67,7 @@ class Classifier:
     preprocessing: Preprocessing  # as when the accuracy was measured
     class_names: Sequence[str]
     precision: str | None = None  # dtype policy of `infer`; None: the model's
+    batch_size: int = BATCH_SIZE
 
     @property
     def image_size(self) -> int:
@@ -119,7 +120,7 @@ class Classifier:
     def predict_views(self, views: Iterable[np.ndarray], top: int) -> Iterator[list[ClassScore]]:
         """Yields the predictions for each of many results of `view`; see `__call__`."""
         left = iter(views)
-        while batch := list(islice(left, BATCH_SIZE)):
+        while batch := list(islice(left, self.batch_size)):
             probabilities = self.infer(preprocess_input(np.stack(batch))).astype("float64")
             check_outputs(self.name, {"probabilities": probabilities})
             for row in probabilities.tolist():
@@ -128,7 +129,7 @@ class Classifier:
 
     def views(self, photos: Iterable[Path]) -> Iterator[np.ndarray]:
         """Yields the `view` of each image file; the next batch is read meanwhile."""
-        return read_ahead(self.view, photos, BATCH_SIZE)
+        return read_ahead(self.view, photos, self.batch_size)
 
     def view(self, image: Image) -> np.ndarray:
         """Preprocesses an image for the model: `(size, size, 3)`, in [0, 255]."""

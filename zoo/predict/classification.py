@@ -1,8 +1,8 @@
 """Class predictions for images: `python -m zoo.predict --model MODEL --weights FILE photo.jpg`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -42,10 +42,10 @@ class PredictConfig(ClassifierOptions):
     )
 
 
-def run(config: PredictConfig) -> None:
-    """Checks the images, then runs the model."""
+def run(config: PredictConfig, choose: Callable[[PredictConfig], Any] | None = None) -> None:
+    """Checks the images, then runs the model, which `choose` finds."""
     photos = find_photos(config.photos)
-    outputs = _outputs(config.output, len(photos))
+    outputs = outputs_of(config.output, len(photos))
     for output in outputs:
         check_file_name(output, OUTPUTS)
         check_replaces_none(output, photos)
@@ -53,11 +53,12 @@ def run(config: PredictConfig) -> None:
         import zoo.plots.classification  # noqa: F401  # fails before the work without matplotlib
     check_readable([str(photo) for photo in photos])
     from zoo.data.ahead import Waiting
-    from zoo.inference.classifier import BATCH_SIZE
-    from zoo.inference.source.kinds import choose
+    from zoo.inference.source import kinds
 
+    choose = choose or kinds.choose
     classifier = choose(config).load().computing_in(config.precision)
-    views = Waiting(classifier.views(photos), BATCH_SIZE)  # of which the first compile the network
+    # The first batch compiles the network.
+    views = Waiting(classifier.views(photos), classifier.batch_size)
     predictions = []
     for prediction in zip(photos, classifier.predict_views(views, config.top), strict=True):
         print(describe(*prediction), flush=True)
@@ -84,7 +85,7 @@ def _draw(
     plot_scores(images, f"{classifier.name}: most probable classes", path)
 
 
-def _outputs(output: Path | None, photos: int) -> list[Path]:
+def outputs_of(output: Path | None, photos: int) -> list[Path]:
     """Returns the output files: several image grids if there are many images."""
     if output is None or output.suffix == ".json":
         return [] if output is None else [output]

@@ -80,12 +80,13 @@ def label_each(
     ranges: Sequence[Numbered],
     beam: BeamRunner | None,
     advance: Callable[[int], None],
+    poll_s: float = POLL_S,
 ) -> None:
     """Labels ranges, and counts their images."""
     if beam is None:
         run_each(partial(label, task, advance=advance), ranges, None)
         return
-    with counting(task, ranges, advance):
+    with counting(task, ranges, advance, poll_s):
         run_each(partial(label, task), ranges, beam)
 
 
@@ -101,7 +102,7 @@ def label(
 
 @contextmanager
 def counting(
-    task: "Task", ranges: Sequence[Numbered], advance: Callable[[int], None]
+    task: "Task", ranges: Sequence[Numbered], advance: Callable[[int], None], poll_s: float
 ) -> Iterator[None]:
     """Counts images of ranges that other processes finish, as long as the `with` block runs."""
     from zoo.pseudo_label.job import INDEX, finished, read_index
@@ -117,7 +118,7 @@ def counting(
             advance(count)
 
     def watch() -> None:
-        while not stop.wait(POLL_S):
+        while not stop.wait(poll_s):
             look()
 
     thread = threading.Thread(target=watch, daemon=True)

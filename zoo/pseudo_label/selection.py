@@ -138,7 +138,7 @@ class Work:
             with atomic_write(self.wanted(number)) as beside:
                 np.save(beside, np.stack([record, times]))
             files.append((self.path(number), int(times.sum())))
-        run_each(partial(_write_shard, self), range(len(files)), beam)
+        run_each(partial(write_shard, self), range(len(files)), beam)
         weights = choice.records.astype("float64")  # exact
         after = np.bincount(images.label, weights, minlength=counts.shape[1]).astype("int64")
         left_out = {name: int(counts[row].sum()) for name, row in LEFT_OUT.items()}
@@ -191,7 +191,7 @@ def _records(path: Any, skip: int = 0) -> Iterator[bytes]:
     raise ValueError(OTHER.format(printable(path), received))
 
 
-def _write_shard(work: Work, number: int) -> None:
+def write_shard(work: Work, number: int) -> None:
     """Writes the selected records of a range, copies after all others, unless that was done."""
     path, source = work.path(number), work.labels(number)
     if path.exists():

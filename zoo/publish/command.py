@@ -81,7 +81,7 @@ class PublishConfig(Settings):
         return self.target.removeprefix(HUB) if self.target.startswith(HUB) else None
 
 
-def _address(target: Path) -> str:
+def address_of(target: Path) -> str:
     """Returns the folder for the model card: as it was given, unless it tells of this machine."""
     private = target.is_absolute() or not {"..", "~"}.isdisjoint(target.parts)
     return target.resolve().name if private else str(target)
@@ -95,7 +95,7 @@ def run(config: PublishConfig) -> None:
     if config.repository is None:
         target = Path(config.target)
         folder.check_is_free(target, config.overwrite)
-        address = _address(target)
+        address = address_of(target)
         folder.write(publisher, config.run, target, config.license, address, config.overwrite)
         print(f"published to {printable(target)}")
         return

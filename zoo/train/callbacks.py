@@ -51,7 +51,7 @@ class SaveProgress(keras.callbacks.Callback):
         if self.stop():
             self._end()
         if self.every_steps and self.model.steps_done - self.progress.step >= self.every_steps:
-            self._save()
+            self.save()
 
     def on_test_begin(self, logs: dict | None = None) -> None:
         self.trained = [ops.convert_to_numpy(metric) for metric in self.model.metrics_variables]
@@ -66,13 +66,13 @@ class SaveProgress(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         self.progress.history.append({name: float(v) for name, v in (logs or {}).items()})
         self.progress.epoch_steps.append(self.model.steps_done)
-        self._save()
+        self.save()
         if self.progress.stopped_early(self.patience):
             self.model.stop_training = True
 
     def _end(self) -> None:
         if self.model.steps_done > self.progress.step:
-            self._save()
+            self.save()
         print()  # after the bar
         raise stopped(self.progress.step)
 
@@ -80,7 +80,8 @@ class SaveProgress(keras.callbacks.Callback):
         if keras.backend.backend() == "jax":
             self.model.jax_state_sync()  # within an epoch the variables do not have the values
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Saves a checkpoint of this step, unless the run was removed."""
         check_still_there(self.checkpoints.folder.parent)
         self._sync()
         self.progress.step = self.model.steps_done

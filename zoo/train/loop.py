@@ -135,12 +135,12 @@ class TrainingModel(keras.Model):
                 self.train_step,
                 self.add_step if accumulates else None,
                 self.optimizer.steps if accumulates else 1,
-                self._training_counts(),
+                self.training_counts(),
             )
 
     def make_test_function(self, force: bool = False) -> None:
         if self.test_function is None or force:
-            self.test_function = self._steps(self.test_step, None, 1, self._evaluation_counts())
+            self.test_function = self._steps(self.test_step, None, 1, self.evaluation_counts())
 
     def _steps(
         self, step: Callable, add: Callable | None, parts: int, counts: Iterator[int]
@@ -159,7 +159,7 @@ class TrainingModel(keras.Model):
         compiled = partial(jax.jit, donate_argnums=0, out_shardings=shardings)
         return JaxSteps(compiled(step), add and compiled(add), parts, counts)
 
-    def _training_counts(self) -> Iterator[int]:
+    def training_counts(self) -> Iterator[int]:
         """Steps of each execution: none goes beyond the end of an epoch."""
         while True:
             left = self.steps_per_epoch - self.steps_done % self.steps_per_epoch
@@ -167,7 +167,7 @@ class TrainingModel(keras.Model):
             self.steps_done += count
             yield count
 
-    def _evaluation_counts(self) -> Iterator[int]:
+    def evaluation_counts(self) -> Iterator[int]:
         while True:
             for done in range(0, self.evaluation_steps, self.steps_per_execution):
                 yield min(self.steps_per_execution, self.evaluation_steps - done)

@@ -145,10 +145,12 @@ def stopped(step: int) -> SystemExit:
     return SystemExit(f"stopped at step {step}; the same command resumes from there")
 
 
-def check_shared(config: RunConfig, devices: Devices) -> None:
+def check_shared(
+    config: RunConfig, devices: Devices, within_s: float = run_folder.SHARED_WITHIN_S
+) -> None:
     """Waits until the first host has started the run, and makes sure that the others see it."""
     devices.gather(True)
-    seen = devices.gather(run_folder.is_shared(config.output_dir))
+    seen = devices.gather(run_folder.is_shared(config.output_dir, within_s))
     if not all(seen):
         raise ValueError(
             "output_dir: expected a folder that all hosts share, such as one in a bucket (gs://). "

@@ -8,26 +8,27 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from zoo.data import readable
-from zoo.data.readable import CHECKS, check_readable
+from zoo.data.readable import CHECKS, check_readable, read_image
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch):
+def cache(tmp_path, environ):
     """The cache folder of the user, which is empty."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    environ(XDG_CACHE_HOME=str(tmp_path / "cache"))
 
 
 @pytest.fixture
-def count(cache, photos, monkeypatch):
+def count(cache, photos):
     """Returns the number of files that a start reads, and checks what it returns."""
-    expected = check_readable(sorted(map(str, photos.rglob("*.*"))))
-    read, opened = readable._read, []
-    monkeypatch.setattr(readable, "_read", lambda path: opened.append(path) or read(path))
+    expected, opened = check_readable(sorted(map(str, photos.rglob("*.*")))), []
+
+    def read(path: str):
+        opened.append(path)
+        return read_image(path)
 
     def start(*paths: str) -> int:
         opened.clear()
-        found = check_readable(paths or [file.path for file in expected], remember=True)
+        found = check_readable(paths or [file.path for file in expected], remember=True, read=read)
         assert all(file.digest for file in found) if paths else found == expected
         return len(opened)
 
@@ -103,10 +104,9 @@ def test_cache_of_another_process_that_writes(count, tmp_path, monkeypatch):
     assert count() == 0
 
 
-def test_processes_at_once(cache, photos, monkeypatch):
+def test_processes_at_once(cache, photos):
     paths = sorted(map(str, photos.rglob("*.*")))
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: check_readable(paths, remember=True), range(8)))
     assert all(files == check_readable(paths) for files in found)
-    monkeypatch.setattr(readable, "_read", None)
-    assert check_readable(paths, remember=True) == found[0]
+    assert check_readable(paths, remember=True, read=lambda _: 1 / 0) == found[0]

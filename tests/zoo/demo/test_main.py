@@ -20,7 +20,6 @@ from support.loopback import free_port
 
 from zoo.demo import __main__ as demo
 from zoo.demo import classification, command
-from zoo.demo import page as demo_page
 from zoo.demo.page import NOT_UPLOADED
 from zoo.inference.lambda_maps import lambda_layers
 from zoo.inference.source.run import Run
@@ -190,11 +189,11 @@ def test_people_can_use_it(server, china, tmp_path):
     assert all(address.startswith((server, "data:", "blob:")) for address in addresses)
 
 
-def test_host_that_others_can_reach_too(monkeypatch):
+def test_host_that_others_can_reach_too():
     found = [(socket.AF_INET, 0, 0, "", (one, 0)) for one in ("127.0.0.1", "192.0.2.1")]
     for addresses, private in ((found[:1], True), (found, False)):
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, found=addresses, **__: found)
-        assert command._check_address("host", 0) is private
+        resolve = lambda *_, found=addresses, **__: found  # noqa: E731
+        assert command.check_address("host", 0, resolve) is private
 
 
 def test_a_port_in_use_comes_before_the_model(capsys, no_model):
@@ -206,36 +205,26 @@ def test_a_port_in_use_comes_before_the_model(capsys, no_model):
     assert f"Received: 127.0.0.1:{port}" in error
 
 
-def test_uploads_lie_in_a_folder_of_this_user_that_is_removed(monkeypatch, tmp_path):
-    network = SimpleNamespace(computing_in=lambda precision: f"network in {precision}")
-    loaded = SimpleNamespace(load=lambda: network)
-    monkeypatch.setattr(classification, "choose", lambda _: loaded)
-    monkeypatch.setenv("GRADIO_TEMP_DIR", "")
-    monkeypatch.delenv("GRADIO_TEMP_DIR")  # and restores it
-    (tmp_path / "password").write_text("12345678\n")
-    served, modes = [], []
+def test_uploads_lie_in_a_folder_of_this_user_that_is_removed(environ, tmp_path):
+    environ(GRADIO_TEMP_DIR=None)
+    served, url = [], "https://hub.example.org/proxy/"
 
     def serve(*call):
-        served.append(call)
-        modes.append(os.stat(os.environ["GRADIO_TEMP_DIR"]).st_mode & 0o777)
+        mode = os.stat(os.environ["GRADIO_TEMP_DIR"]).st_mode
+        served.append((*call, mode & 0o777))
 
-    monkeypatch.setattr(demo_page, "serve", serve)
-    port, url = free_port(), "https://hub.example.org/proxy/"
-    password = ("--password_file", str(tmp_path / "password"))
-    options = (*password, "--url", url, "--precision", "float32")
-    demo.main(["--run", "runs", "--port", str(port), *options])
-    ((shown, *rest),) = served
-    assert shown.classifier == "network in float32"
-    assert rest == ["127.0.0.1", port, "12345678", True, url]
-    assert modes == [0o700]  # others on this machine neither read uploads nor place links
+    config = commands.parse("zoo.demo", ["--run", "runs", "--url", url, "--precision", "float32"])
+    command.show(config, "page", serve, "12345678", True)
+    # Others on this machine neither read uploads nor place links.
+    assert served == [("page", "127.0.0.1", 7860, "12345678", True, url, 0o700)]
     assert not Path(os.environ["GRADIO_TEMP_DIR"]).exists()
-    monkeypatch.delenv("GRADIO_TEMP_DIR")
-    demo.main(["--run", "runs", "--port", str(port), *password, "--host", "0.0.0.0"])
-    assert served[1][4] is False
+    network = SimpleNamespace(computing_in=lambda precision: f"network in {precision}")
+    shown = classification.load(config, lambda _: SimpleNamespace(load=lambda: network))
+    assert shown.classifier == "network in float32"
 
 
-def test_missing_gradio_says_what_to_install(monkeypatch, capsys, no_model):
-    monkeypatch.setitem(sys.modules, "gradio", None)
-    monkeypatch.delitem(sys.modules, "zoo.demo.page")
+@pytest.mark.usefixtures("no_model")
+def test_missing_gradio_says_what_to_install(modules, capsys):
+    modules(**{"gradio": None, "zoo.demo.page": ...})
     error = fail(capsys, "--run", "runs", "--port", str(free_port()))
     assert error.startswith("error: gradio is not installed: pip install 'SOURCE[demo]', SOURCE ")

@@ -19,7 +19,7 @@ from support.networks import TINY, randomize, tiny_model
 
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import Preprocessing
-from zoo.demo import classification, page
+from zoo.demo import page
 from zoo.demo.classification import MEAN, Demo
 from zoo.inference.classifier import Classifier
 from zoo.inference.lambda_maps import lambda_layers, lambda_maps
@@ -27,11 +27,20 @@ from zoo.inference.lambda_maps import lambda_layers, lambda_maps
 ROOT = Path(__file__).resolve().parents[3]
 
 
+drawn: list[tuple] = []  # maps that pages of tests would draw
+
+
+class Notes(Demo):
+    """Notes the maps that it would draw."""
+
+    draw_maps = staticmethod(lambda *call: drawn.append(call))
+
+
 def demo(names=("a", "b", "c", "d", "e", "f"), **changes) -> Demo:
     arguments = {"lambda": {**TINY, **changes}}
     model = tiny_model((8, 8, 3), len(names), "softmax", arguments=arguments)
     randomize(model)
-    return Demo(Classifier("tiny", model, Preprocessing(8, 1), names))
+    return Notes(Classifier("tiny", model, Preprocessing(8, 1), names))
 
 
 def test_classes_of_the_same_name_are_told_apart(photo):
@@ -44,9 +53,8 @@ def test_classes_of_the_same_name_are_told_apart(photo):
         assert answer[name] == pytest.approx(score.probability)
 
 
-def test_maps_are_those_of_the_clicked_position(photo, monkeypatch):
-    drawn = []
-    monkeypatch.setattr(classification, "draw_maps", lambda *call: drawn.append(call))
+def test_maps_are_those_of_the_clicked_position(photo):
+    drawn.clear()
     shown = demo()
     model = shown.classifier.model
     layer = next(iter(lambda_layers(model)))
@@ -75,9 +83,8 @@ def test_maps_are_those_of_the_clicked_position(photo, monkeypatch):
     ("changes", "title"),
     [({"use_content": False}, "Position map"), ({"position_embedding": None}, "Content map")],
 )
-def test_maps_that_a_layer_lacks_are_left_out(photo, monkeypatch, changes, title):
-    drawn = []
-    monkeypatch.setattr(classification, "draw_maps", lambda *call: drawn.append(call))
+def test_maps_that_a_layer_lacks_are_left_out(photo, changes, title):
+    drawn.clear()
     shown = demo(**changes)
     shown.look(photo, next(iter(lambda_layers(shown.classifier.model))), MEAN, 0, 0)
     assert [name[: len(title)] for name in drawn[0][1]] == [title]
@@ -96,11 +103,11 @@ def test_what_is_wrong_is_told_on_the_page(tmp_path, photo):
 
 
 @pytest.fixture
-def uploads(tmp_path, monkeypatch) -> Path:
+def uploads(tmp_path, environ) -> Path:
     """Folder of uploads, with an upload, links to other places and a pipe."""
     folder = tmp_path / "uploads"
     folder.mkdir()
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(folder))
+    environ(GRADIO_TEMP_DIR=str(folder))
     (folder / "own.png").write_bytes(b"own")
     (folder / "link").symlink_to(tmp_path / "photo.png")
     (folder / "outside").symlink_to(tmp_path)
@@ -134,9 +141,9 @@ def test_only_uploads_are_opened(uploads, photo):
         return True
 
     own = uploads / "own.png"
-    assert page._uploaded(str(own), image) == str(own)
+    assert page.uploaded(str(own), image) == str(own)
     with pytest.raises(gr.Error, match=page.NOT_UPLOADED):
-        page._uploaded(photo, image)
+        page.uploaded(photo, image)
     assert not refused({"path": str(own), "meta": {"_type": "gradio.FileData"}})
     relative = os.path.relpath(photo, uploads)
     for path in (

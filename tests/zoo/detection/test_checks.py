@@ -10,7 +10,7 @@ from support.detectors import settings
 
 from zoo.detection import coco, convert
 from zoo.detection.config import DetectionConfig
-from zoo.detection.train import DetectionRun, _in_one_line
+from zoo.detection.train import DetectionRun, in_one_line
 from zoo.devices import Devices, Host, find_devices
 
 
@@ -69,7 +69,7 @@ def test_images_are_large_enough_at_the_smallest_scale(tmp_path):
     ],
 )
 def test_errors_of_training(tmp_path, error, kind, message):
-    with pytest.raises(kind, match=message), _in_one_line(tmp_path / "run"):
+    with pytest.raises(kind, match=message), in_one_line(tmp_path / "run"):
         raise error
 
 
@@ -82,7 +82,7 @@ def test_run_is_built_with_the_model_that_its_trainer_trains(sharded, tmp_path, 
     with run.devices.scope():
         (line,) = run.build()
     assert run.trainer.model is run.model
-    given, counts, first_step = run.task._training_records.args
+    given, counts, first_step = run.task.training_records.args
     assert run.index["train"] == counts.train
     assert sum(counts.train.values()) == run.images[0]
     assert (given.training.seed, first_step) == (5, 3)  # images follow those of the checkpoint

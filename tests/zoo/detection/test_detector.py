@@ -242,7 +242,7 @@ def test_shapes_of_a_checkpoint_are_those_of_its_model(tmp_path):
     counters = {"global_step": tf.Variable(4), detector.SECONDS: tf.Variable(1.5)}
     checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, **counters)
     path = checkpoint.save(str(tmp_path / "ckpt"))
-    assert detector._shapes(path) == {(2, 3): 1, (3,): 1}
+    assert detector.shapes_of(path) == {(2, 3): 1, (3,): 1}
 
 
 def test_names_of_published_weights():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from zoo.detection.export import _of_files, checks_of
+from zoo.detection.export import checks_of, of_files
 
 SCALE = (0.5, 0.25)  # height and width of the resized image, divided by its own
 
@@ -52,7 +52,7 @@ def png(height: int, width: int) -> bytes:
 
 
 def test_objects_of_files_of_any_size_have_boxes_in_their_pixels():
-    found = _of_files(Finds())(image_bytes=tf.constant([png(40, 60), png(20, 30)]))
+    found = of_files(Finds())(image_bytes=tf.constant([png(40, 60), png(20, 30)]))
     found = {name: value.numpy() for name, value in found.items()}
     boxes = [[[30, 0, 30, 40], [0] * 4], [[15, 0, 15, 20], [0] * 4]]  # left, top, width, height
     np.testing.assert_allclose(found["boxes"], boxes)
@@ -77,9 +77,9 @@ def test_the_comparison_is_with_the_outputs_of_the_detector():
         assert checks[name].difference(outputs) == 0
         other = {**outputs, "detection_scores": outputs["detection_scores"] + 0.5}
         assert checks[name].difference(other) == 0.5
-    of_files = _of_files(detector)(image_bytes=tf.constant(files))
-    of_files = {name: value.numpy() for name, value in of_files.items()}
-    assert checks["image_bytes"].difference(of_files) < 1e-3
+    found = of_files(detector)(image_bytes=tf.constant(files))
+    found = {name: value.numpy() for name, value in found.items()}
+    assert checks["image_bytes"].difference(found) < 1e-3
     for name in ("boxes", "classes", "scores"):
-        other = {**of_files, name: of_files[name] + 1}
+        other = {**found, name: found[name] + 1}
         assert checks["image_bytes"].difference(other) == pytest.approx(1, abs=1e-3)

@@ -1,7 +1,6 @@
 """The command that finds objects in images."""
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ from PIL import Image
 from zoo.detection import predict
 
 
-def test_objects_are_printed_and_written(here, monkeypatch, capsys):
+def test_objects_are_printed_and_written(here, modules, capsys):
     """With a detector that finds two objects in every image."""
 
     def objects(arguments: Sequence[str]) -> None:
@@ -31,7 +30,7 @@ def test_objects_are_printed_and_written(here, monkeypatch, capsys):
 
     detector = Finds(image_size=32, name="resnet")
     source = SimpleNamespace(choose=lambda _: SimpleNamespace(load=lambda: detector))
-    monkeypatch.setitem(sys.modules, "zoo.detection.detector", source)
+    modules(**{"zoo.detection.detector": source})
     photos = ["flower.png", "Peking, 2019.jpg"]
     for photo in photos:
         Image.new("RGB", (40, 30)).save(photo)

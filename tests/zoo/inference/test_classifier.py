@@ -15,9 +15,7 @@ from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import Preprocessing, preprocessing_of
 from zoo.config.model_options import ClassifierOptions
 from zoo.data.crops import decode_center
-from zoo.inference import classifier as inference
 from zoo.inference.classifier import Classifier, predict
-from zoo.inference.source import weights as weights_source
 from zoo.inference.source.kinds import choose
 from zoo.inference.source.run import Run
 from zoo.inference.source.weights import Weights
@@ -54,14 +52,14 @@ def test_unreadable_images(china, tmp_path):
             classifier.view(broken)
 
 
-def test_answers_are_those_of_the_model(china, tmp_path, classifier, monkeypatch):
+def test_answers_are_those_of_the_model(china, tmp_path, classifier):
     photos = [
         saved(china, tmp_path / "china.png"),
         saved(china.convert("L").resize((30, 90)), tmp_path / "tall.png"),
         saved(china.crop((0, 0, 40, 40)), tmp_path / "part.png"),
     ]
-    monkeypatch.setattr(inference, "BATCH_SIZE", 2)
-    answers = list(classifier.predict_views(classifier.views(photos), top=4))
+    in_pairs = replace(classifier, batch_size=2)
+    answers = list(in_pairs.predict_views(in_pairs.views(photos), top=4))
 
     views = [decode_center(photo.read_bytes(), classifier.preprocessing) for photo in photos]
     expected = np.asarray(classifier.model(preprocess_input(np.stack(views)), training=False))
@@ -75,8 +73,8 @@ def test_answers_are_those_of_the_model(china, tmp_path, classifier, monkeypatch
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
-def test_several_images_are_predicted_in_batches(classifier, monkeypatch, count):
-    monkeypatch.setattr(inference, "BATCH_SIZE", 2)
+def test_several_images_are_predicted_in_batches(classifier, count):
+    classifier = replace(classifier, batch_size=2)
     pixels = np.random.default_rng(0).integers(0, 256, (count, 20, 20, 3), "uint8")
     answers = classifier(pixels, top=2)
     alone = [classifier(image, top=2) for image in pixels]
@@ -107,15 +105,18 @@ def test_card(classifier, resize, text):
     assert card["Parameters"] == f"{classifier.model.count_params():,}"
 
 
-def test_weights_for_another_size_and_for_imagenet(monkeypatch):
+def test_weights_for_another_size_and_for_imagenet():
     calls = []
-    monkeypatch.setattr(weights_source, "create_model", lambda *call, **more: calls.append(more))
-    classifier = Weights("lambda_resnet14", "file.h5", image_size=16, overrides={"scope": 5}).load()
+
+    class Notes(Weights):
+        create_model = staticmethod(lambda *call, **more: calls.append(more))
+
+    classifier = Notes("lambda_resnet14", "file.h5", image_size=16, overrides={"scope": 5}).load()
     call = {"weights": "file.h5", "classes": 1000, "input_shape": (16, 16, 3), "scope": 5}
     assert calls == [call]
     assert classifier.preprocessing == preprocessing_of("lambda_resnet14", 16)
     assert classifier.class_names[285] == "Egyptian cat"
-    assert Weights("lambda_resnet26t", "imagenet").load().image_size == 256
+    assert Notes("lambda_resnet26t", "imagenet").load().image_size == 256
 
 
 def test_outputs_that_are_not_finite(china, classifier):

@@ -1,11 +1,9 @@
 """Runners, with a stand-in for Apache Beam that runs a pipeline in this process."""
 
-import sys
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from zoo.pseudo_label import runners
 from zoo.pseudo_label.inputs import find_ranges
 from zoo.pseudo_label.job import Job, Task, finished
 from zoo.pseudo_label.runners import beam_runner, label_each, run_each
@@ -34,7 +32,7 @@ class PipelineOptions(dict):
 
 
 @pytest.fixture
-def beam(monkeypatch):
+def beam(modules):
     """Modules of the names that are imported."""
     contents = {
         "apache_beam": {
@@ -49,9 +47,9 @@ def beam(monkeypatch):
     for name, values in contents.items():
         module = ModuleType(name)
         vars(module).update(values)
-        monkeypatch.setitem(sys.modules, name, module)
+        modules(**{name: module})
     for name in ("options", "runners", "runners.portability"):
-        monkeypatch.setitem(sys.modules, f"apache_beam.{name}", ModuleType(name))
+        modules(**{f"apache_beam.{name}": ModuleType(name)})
 
 
 @pytest.mark.usefixtures("beam")
@@ -99,7 +97,7 @@ def test_every_item_is_done(runner):
 
 @pytest.mark.usefixtures("beam")
 @pytest.mark.parametrize("range_size", [0, 4])
-def test_images_of_other_processes_are_counted(teacher, shards, tmp_path, monkeypatch, range_size):
+def test_images_of_other_processes_are_counted(teacher, shards, tmp_path, range_size):
     """Those of unknown number by the index; unfinished ranges not at all."""
     ranges = find_ranges(f"{shards}/*", range_size, None, False)
     teacher_id, counted = load_teacher(teacher).id, []
@@ -107,9 +105,9 @@ def test_images_of_other_processes_are_counted(teacher, shards, tmp_path, monkey
     job = Job(teacher=teacher_id, class_names=tuple("0123456789"), **settings)
     task = Task(job, teacher, str(tmp_path / "labels"), len(ranges), False)
     (tmp_path / "labels").mkdir()
-    monkeypatch.setattr(runners, "POLL_S", 1e9)
+
     numbered = list(enumerate(ranges))
-    label_each(task, numbered[:-1], ("a", {}), counted.append)
+    label_each(task, numbered[:-1], ("a", {}), counted.append, 1e9)
     assert sum(counted) == (14 if range_size == 0 else 18)
     assert finished(tmp_path / "labels", len(ranges)) == set(range(len(ranges) - 1))
     label_each(task, numbered[-1:], None, counted.append)

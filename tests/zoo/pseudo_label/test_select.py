@@ -168,7 +168,7 @@ def test_known_images_are_left_out(labeled, source, tmp_path):
 def test_killed_selection_goes_on(labeled, source, tmp_path, monkeypatch, drawn):
     output = tmp_path / "selected"
     config = SelectConfig(input=source, output=output, per_class=10)
-    write, seen = selection._write_shard, []
+    write, seen = selection.write_shard, []
 
     def killed(*arguments):
         if len(seen) == 2:
@@ -177,7 +177,7 @@ def test_killed_selection_goes_on(labeled, source, tmp_path, monkeypatch, drawn)
         write(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(selection, "_write_shard", killed)
+        patch.setattr(selection, "write_shard", killed)
         with pytest.raises(KeyboardInterrupt):
             select(config)
     first = (output / "train-00000-of-00005").stat().st_mtime_ns

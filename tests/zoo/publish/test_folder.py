@@ -21,7 +21,7 @@ from zoo.inference.source.run import Run
 from zoo.publish import __main__ as publish
 from zoo.publish import folder as publish_folder
 from zoo.publish.classification import ClassifierPublisher
-from zoo.publish.command import _address
+from zoo.publish.command import address_of
 from zoo.run_folder import load_metrics
 from zoo.train.network import create_network, prepare
 
@@ -83,7 +83,7 @@ def test_card(run, published):
 )
 def test_card_names_the_folder_as_it_was_given(target, address):
     """But nothing of the machine."""
-    assert _address(Path(target)) == address
+    assert address_of(Path(target)) == address
 
 
 OVERRIDES = {"filters": 4, "blocks": [1] * 4, "num_heads": 2, "key_dim": 4, "scope": 3}
@@ -112,15 +112,25 @@ def test_a_published_network_is_replaced_when_asked(run, copy, capsys):
     assert "none is stated for these weights" in (copy / "README.md").read_text()
 
 
-def test_what_fails_leaves_everything_as_it_was(run, copy, tmp_path, monkeypatch, capsys):
-    def refuse(*_):
+class Meanwhile(ClassifierPublisher):
+    """Does something when a written folder is read again."""
+
+    def __init__(self, happens):
+        self.happens = happens
+
+    def read(self, network, folder):
+        self.happens()
+        return super().read(network, folder)
+
+
+def test_what_fails_leaves_everything_as_it_was(run, copy, tmp_path):
+    def refuse():
         raise ValueError("not the same")
 
-    monkeypatch.setattr(publish_folder, "check_same", refuse)
     before = (copy / "README.md").read_text()
     for target in (tmp_path / "new", copy):
-        arguments = ["--run", str(run), str(target), "--overwrite", "true"]
-        assert "not the same" in fail(capsys, *arguments)
+        with pytest.raises(ValueError, match="not the same"):
+            publish_folder.write(Meanwhile(refuse), run, target, None, "copy", overwrite=True)
     assert (copy / "README.md").read_text() == before
     assert [path.name for path in tmp_path.iterdir()] == ["copy"]
 
@@ -133,22 +143,17 @@ def test_what_a_killed_command_moved_aside_comes_back(run, copy, capsys):
     assert {path.name for path in copy.iterdir()} == FILES
 
 
-def test_files_that_came_while_it_was_written_stay(run, copy, monkeypatch):
-    monkeypatch.setattr(publish_folder, "check_same", lambda *_: (copy / "notes.md").touch())
+def test_files_that_came_while_it_was_written_stay(run, published, copy):
+    """Other files, and a network that another command has published meanwhile."""
+    touch = Meanwhile((copy / "notes.md").touch)
     with pytest.raises(ValueError, match=r"other files \(notes\.md\)"):
-        publish.main(["--run", str(run), str(copy), "--overwrite", "true"])
+        publish_folder.write(touch, run, copy, None, "copy", overwrite=True)
     assert {path.name for path in copy.iterdir()} == FILES | {"notes.md"}
-
-
-def test_network_that_another_command_publishes_meanwhile_stays(
-    run, published, tmp_path, monkeypatch
-):
-    folder = tmp_path / "new"
-    monkeypatch.setattr(publish_folder, "check_same", lambda *_: shutil.copytree(published, folder))
+    other = copy.with_name("other")
+    publishes = Meanwhile(partial(shutil.copytree, published, other))
     with pytest.raises(ValueError, match=r"expected a new folder, or --overwrite true"):
-        publish.main(["--run", str(run), str(folder)])
-    card = "README.md"
-    assert (folder / card).read_text() == (published / card).read_text()
+        publish_folder.write(publishes, run, other, None, "other")
+    assert (other / "README.md").read_text() == (published / "README.md").read_text()
 
 
 def test_card_names_weights_that_training_started_from_without_their_folder(

@@ -1,9 +1,7 @@
 """Uploads to a hub that runs on this machine, and what comes back from it."""
 
-import shutil
 from functools import partial
 
-import huggingface_hub.constants
 import keras
 import pytest
 from support import commands
@@ -21,9 +19,9 @@ ADDRESS = "hf://owner/digits"
 
 
 @pytest.fixture
-def served(tmp_path, monkeypatch):
+def served(tmp_path, environ):
     """A hub where the user of this process is logged in."""
-    monkeypatch.setenv("HF_TOKEN", stand_in.TOKEN)
+    environ(HF_TOKEN=stand_in.TOKEN)
     with stand_in.served(str(tmp_path / "cache")) as served:
         yield served
 
@@ -34,11 +32,8 @@ def test_uploaded_network_comes_back(served, run, capsys):
     publish.main(["--run", str(run), ADDRESS, "--license", "mit", "--private", "true"])
     assert f"published to {served.address}/owner/digits" in capsys.readouterr().out
     (said,) = served.created
-    assert (said["organization"], said["name"], said["visibility"]) == (
-        "owner",
-        "digits",
-        "private",
-    )
+    place = (said["organization"], said["name"], said["visibility"])
+    assert place == ("owner", "digits", "private")
     (names,) = served.commits  # all files in one
     assert {"README.md", "lambda_keras.json", "model.safetensors", "config.json"} <= set(names)
     assert f"load_classifier('{ADDRESS}')" in served.files["owner/digits/README.md"].decode()
@@ -69,23 +64,17 @@ def test_repository_that_is_none_of_ours(served):
 
 @pytest.mark.usefixtures("no_model")
 @pytest.mark.parametrize("token", [None, "hf_wrong"])
-def test_without_login_nothing_is_done(served, tmp_path, monkeypatch, capsys, token):
-    constants = huggingface_hub.constants
-    monkeypatch.delenv("HF_TOKEN")
-    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
-    if token is not None:
-        monkeypatch.setenv("HF_TOKEN", token)
+def test_without_login_nothing_is_done(served, environ, capsys, token):
+    environ(HF_TOKEN=token)
     line = fail(capsys, "--run", "runs/x", ADDRESS)
     assert "expected a login to the Hugging Face hub (hf auth login): " in line
     assert not served.created
 
 
 @pytest.mark.parametrize("step", ["repos/create", "validate-yaml", "preupload", "objects/batch"])
-def test_what_the_hub_refuses_is_one_line(served, published, monkeypatch, capsys, step):
+def test_what_the_hub_refuses_is_one_line(served, published, step):
     served.refuses = step
-    monkeypatch.setattr(
-        folder, "write", lambda _, __, target, *___: shutil.copytree(published, target)
-    )
-    line = fail(capsys, "--run", "run", ADDRESS)
-    assert "error: could not upload to owner/digits: " in line
+    with pytest.raises(ValueError, match=r"^could not upload to owner/digits: ") as caught:
+        folder.upload(published, "owner/digits", private=False)
+    assert "\n" not in str(caught.value)
     assert not served.commits

@@ -240,11 +240,11 @@ def test_counts_of_executions_and_the_metrics_of_a_resumed_epoch():
     model = fitted(2)
     model.steps_done = 3
     model.make_train_function()  # iterations of the optimizer leave out what loss scaling skips
-    counts = model._training_counts()
+    counts = model.training_counts()
     assert [next(counts) for _ in range(5)] == [2, 2, 2, 1, 2]
     assert model.steps_done == 12
     model.evaluation_steps = 5
-    counts = model._evaluation_counts()
+    counts = model.evaluation_counts()
     assert [next(counts) for _ in range(4)] == [2, 2, 1, 2]
     model._maybe_symbolic_build()
     model.resumed = True

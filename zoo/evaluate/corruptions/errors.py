@@ -1,6 +1,6 @@
 """Top-1 errors by corruption and severity, and the mean corruption error."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,10 +110,14 @@ class CorruptionErrors:
 
 
 def measure(
-    source: ClassifierSource, data: DataConfig, precision: str | None = None
+    source: ClassifierSource,
+    data: DataConfig,
+    precision: str | None = None,
+    alexnet: Mapping[str, float] = ALEXNET,
+    severities: Sequence[int] = SEVERITIES,
 ) -> tuple[Classifier, CorruptionErrors]:
     """Evaluates a network on all corruptions and severities, after checking that all are there."""
-    names = [f"{CORRUPTED}/{name}_{severity}" for name in ALEXNET for severity in SEVERITIES]
+    names = [f"{CORRUPTED}/{name}_{severity}" for name in alexnet for severity in severities]
     first, *others = (data.model_copy(update={"name": name}) for name in names)
     classifier, images = source.load_with_images(first)
     classifier = classifier.computing_in(precision)
@@ -123,5 +127,5 @@ def measure(
         print(name)
         classes = match_classes(classifier, images.class_names)
         results.append(evaluate(classifier, images.test, data.batch_size, classes))
-    errors = np.reshape([1 - result.top1 for result in results], (len(ALEXNET), -1))
-    return classifier, CorruptionErrors(ALEXNET, errors, sum(result.images for result in results))
+    errors = np.reshape([1 - result.top1 for result in results], (len(alexnet), -1))
+    return classifier, CorruptionErrors(alexnet, errors, sum(result.images for result in results))

@@ -33,6 +33,7 @@ class Weights(ClassifierSource):
     class_names: Sequence[str] | None = None  # None: of published weights, or ImageNet's
     image_size: int | None = None  # None: the size of the weights
     overrides: Mapping[str, Any] = field(default_factory=dict)  # arguments of the constructor
+    create_model = staticmethod(create_model)
 
     def load(self) -> Classifier:
         names = self.class_names
@@ -43,7 +44,7 @@ class Weights(ClassifierSource):
         check_size(size)
         arguments = {"classes": len(labels), "input_shape": (size, size, 3), **self.overrides}
         try:
-            model = create_model(self.model, weights=self.weights, **arguments)
+            model = self.create_model(self.model, weights=self.weights, **arguments)
         except ValueError as error:
             of = " of ImageNet (--labels names others)" if self.class_names is None else ""
             reason = str(error)

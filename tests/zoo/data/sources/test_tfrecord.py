@@ -14,7 +14,6 @@ from support.record_files import jpeg, write_tfrecords
 from zoo.config import DataConfig
 from zoo.data.load import load_data
 from zoo.data.record_layout import why_compressed
-from zoo.data.sources import tfrecord
 from zoo.devices import ONLY_HOST
 from zoo.files import write_json
 
@@ -40,37 +39,23 @@ def test_counts_names_and_labels(records):
     assert name.decode() == f"valid_0.JPEG, number 0 of {records}/validation-00000-of-00002"
 
 
-def test_data_of_a_resumed_run(records, tmp_path, monkeypatch):
-    """Its run folder has the counts; files of other names or sizes are refused."""
+def test_data_of_a_resumed_run(records, tmp_path):
+    """Its run folder has the counts, so that nothing is read; other names or sizes are refused."""
     folder, index = tmp_path / "records", tmp_path / "records.json"
     shutil.copytree(records, folder)
     data = load_data(config(folder), 24)
     write_json(index, data.index)
-    scan, scanned = tfrecord._scan, []
-
-    def counted(file):
-        scanned.append(Path(file).name)
-        return scan(file)
-
-    monkeypatch.setattr(tfrecord, "_scan", counted)
+    folder = folder.rename(tmp_path / "records [2]")
+    for path in folder.iterdir():
+        path.write_bytes(bytes(path.stat().st_size))
     again = load_data(config(folder), 24, index=index)
     assert (again.train.count, again.test.count, again.class_names) == (60, 21, data.class_names)
-    folder = shutil.move(folder, tmp_path / "records [2]")
-    again = load_data(config(folder), 24, index=index)
     assert [Path(file).parent for file in again.train.files] == [folder] * len(data.train.files)
-    assert scanned == []
     for name in ("train-new", "train-00000-of-00005"):
         changed = shutil.copytree(folder, tmp_path / name)
         write_tfrecords(changed / name, [(jpeg(1), 1)])
         with pytest.raises(ValueError, match=rf"{name}', with other names or sizes of train-\*"):
             load_data(config(changed), 24, index=index)
-    write_tfrecords(folder / "train-new", [(jpeg(1), 1)])
-    with pytest.raises(ValueError, match=r"with other names or sizes of train-\*"):
-        load_data(config(folder), 24, index=index)
-    assert scanned == []
-    index.write_text("{")
-    with pytest.raises(ValueError, match=r"output_dir: expected an intact records\.json"):
-        load_data(config(folder), 24, index=index)
 
 
 FIRST = [((0, 1, 2), 0), ((1, 2), 0), ((1, 2, 3), 1), ((2, 3), 1), ((0, 2), 0)]

@@ -3,14 +3,20 @@
 import json
 from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
 from support.imagenet_variants import logits, random_colors, run, write_network, write_set
 
+from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
 from zoo.evaluate.corruptions import errors
 from zoo.evaluate.corruptions.errors import CorruptionErrors
+from zoo.inference.classifier import Classifier
+from zoo.inference.source.base import load_images
+from zoo.inference.source.run import Run
 
+DIGITS = [str(number) for number in range(10)]
 KINDS = dict(list(errors.ALEXNET.items())[:2])
 ERRORS = np.array([[0, 0.25], [0.5, 1]])
 
@@ -35,39 +41,30 @@ def test_corruption_errors_are_relative_to_those_of_alexnet(tmp_path, capsys):
     assert (tmp_path / "corruptions.png").stat().st_size > 10_000
 
 
-def test_every_corruption_is_evaluated_at_every_severity(monkeypatch):
-    right, names, precisions = iter([1, 0.75, 0.5, 0]), [], []
-
-    def images(data, _=None):
-        names.append(data.name)
-        return SimpleNamespace(test=None, class_names=())
-
-    network = SimpleNamespace(preprocessing=None)
-    network.computing_in = lambda policy: precisions.append(policy) or network
-    source = SimpleNamespace(load_with_images=lambda data: (network, images(data)))
-    for name, replacement in {
-        "ALEXNET": KINDS,
-        "SEVERITIES": (1, 2),
-        "load_images": images,
-        "match_classes": lambda *_: None,
-        "evaluate": lambda *_: SimpleNamespace(top1=next(right), images=4),
-    }.items():
-        monkeypatch.setattr(errors, name, replacement)
-    _, result = errors.measure(source, DataConfig(), "auto")
-    assert precisions == ["auto"]
-    assert (result.errors.tolist(), result.images) == (ERRORS.tolist(), 16)
-    prefix = "imagenet2012_corrupted/"
-    assert names == [f"{prefix}{name}_{number}" for name in KINDS for number in (1, 2)]
+def test_every_corruption_is_evaluated_at_every_severity(capsys):
+    """Here on the same digits, by a network that takes each for a 0."""
+    inputs = keras.Input((8, 8, 3))
+    x = keras.layers.Dense(10, "softmax", kernel_initializer="zeros")(
+        keras.layers.Flatten()(inputs)
+    )
+    network = Classifier("zeros", keras.Model(inputs, x), Preprocessing(8, 1), DIGITS)
+    network.model.layers[-1].bias.assign(3 * np.eye(10)[0])
+    load = lambda data: (network, load_images(data, network.preprocessing))  # noqa: E731
+    source = SimpleNamespace(load_with_images=load)
+    classifier, result = errors.measure(source, DataConfig(), "float32", KINDS, (1, 2))
+    assert classifier.precision == "float32"
+    assert result.images == 4 * 360
+    np.testing.assert_allclose(result.errors, np.full((2, 2), 1 - 36 / 360))
+    names = [f"imagenet2012_corrupted/{name}_{number}" for name in KINDS for number in (1, 2)]
+    assert [line for line in capsys.readouterr().out.splitlines() if "_" in line] == names
 
 
 @pytest.mark.slow
-def test_corruptions(tmp_path, monkeypatch):
+def test_corruptions(tmp_path, capsys):
     """Two corruptions at two severities, four images each; then a severity that is not there."""
-    network = write_network(tmp_path / "run")
-    monkeypatch.setattr(errors, "ALEXNET", KINDS)
-    monkeypatch.setattr(errors, "SEVERITIES", range(1, 3))
+    folder, model = write_network(tmp_path / "run")
     colors = random_colors(4)
-    best = logits(network[1], colors).argmax(-1)
+    best = logits(model, colors).argmax(-1)
     for number, right in enumerate((4, 3, 2, 0)):
         labels = np.where(np.arange(4) < right, best, (best + 1) % 1000)
         examples = [
@@ -76,15 +73,15 @@ def test_corruptions(tmp_path, monkeypatch):
         ]
         name = f"imagenet2012_corrupted/{list(KINDS)[number // 2]}_{number % 2 + 1}"
         write_set(tmp_path, name, examples, side=224)
-    written = run(network[0], tmp_path, "imagenet2012_corrupted")
-    assert [row["errors"] for row in written["corruptions"]] == ERRORS.tolist()
-    assert written["images"] == 16
-    assert run(network[0], tmp_path, "imagenet2012_corrupted/shot_noise_1")["top1"] == 0.5
-
-    monkeypatch.setattr(errors, "SEVERITIES", range(1, 4))
-    monkeypatch.setattr(errors, "evaluate", lambda *_: pytest.fail("the work began"))
+    one = run(folder, tmp_path, "imagenet2012_corrupted/shot_noise_1")
+    assert one["top1"] == 0.5
+    config = DataConfig.model_validate(one["settings"]["data"])
+    _, result = errors.measure(Run(folder), config, None, KINDS, (1, 2))
+    assert (result.errors.tolist(), result.images) == (ERRORS.tolist(), 16)
+    capsys.readouterr()
     with pytest.raises(ValueError, match="corrupted/gaussian_noise_3 is not prepared in"):
-        run(network[0], tmp_path, "imagenet2012_corrupted")
+        run(folder, tmp_path, "imagenet2012_corrupted")
+    assert "imagenet2012_corrupted" not in capsys.readouterr().out  # no work began
 
 
 def test_the_corruptions_of_the_benchmark():
