@@ -108,9 +108,14 @@ def modules(monkeypatch) -> Callable[..., None]:
 
 
 @pytest.fixture
-def on_jax(monkeypatch) -> None:
-    """Keras says that it runs on JAX."""
-    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+def on_backend(monkeypatch) -> Callable[[str], None]:
+    """Lets Keras say that it runs on another backend."""
+    return lambda name: monkeypatch.setattr(keras.config, "backend", lambda: name)
+
+
+@pytest.fixture
+def on_jax(on_backend) -> None:
+    on_backend("jax")
 
 
 @pytest.fixture(scope="session")

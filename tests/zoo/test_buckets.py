@@ -13,26 +13,6 @@ def operations(server, since: int = 0) -> list[str]:
     return [f"{one.operation} {one.place.partition('/')[2]}" for one in server.requests[since:]]
 
 
-def test_objects(bucket, bucket_server):
-    place = location(f"{bucket}/a/b.bin")
-    for data in (DATA, b"short"):
-        place.write_bytes(data)
-        assert place.read_bytes() == data
-        assert place.stat().length == len(data)
-    with tf.io.gfile.GFile(str(place), "rb") as file:
-        file.seek(2)
-        assert file.read() == b"ort"
-    place.copy(location(f"{bucket}/a/c.bin"))
-    location(f"{bucket}/a/c.bin").rename(location(f"{bucket}/d.bin"))
-    assert [str(path) for path in location(bucket).iterdir()] == [f"{bucket}/d.bin", f"{bucket}/a"]
-    assert location(f"{bucket}/d.bin").read_bytes() == b"short"
-    place.unlink()
-    assert not place.exists()
-    with pytest.raises(FileNotFoundError):
-        place.unlink()
-    assert not bucket_server.refused
-
-
 def test_listing_of_many_pages(bucket, bucket_server, monkeypatch):
     monkeypatch.setattr(bucket_server, "page", 3)
     for number in range(10):

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
 
@@ -42,23 +42,16 @@ from zoo.inference.source.published import Published
 from zoo.inference.source.run import Run
 
 
-def test_replaces_when_all_went_well(tmp_path):
+@pytest.mark.parametrize("folder", [False, True])
+def test_replaces_when_all_went_well_and_else_keeps_the_old(tmp_path, folder):
     target = tmp_path / "new" / "a.weights.h5"
     with atomic_write(target) as path:
         assert path.name.endswith(".weights.h5")
         path.write_text("new")
-    assert target.read_text() == "new"
-    assert list(target.parent.iterdir()) == [target]
-
-
-@pytest.mark.parametrize("folder", [False, True])
-def test_keeps_the_old_when_something_failed(tmp_path, folder):
-    target = tmp_path / "a"
-    target.write_text("old")
     with pytest.raises(OSError, match="disk full"):
         write_half(target, folder)
-    assert target.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [target]
+    assert target.read_text() == "new"
+    assert list(target.parent.iterdir()) == [target]
 
 
 def write_half(target, folder):
@@ -70,33 +63,40 @@ def write_half(target, folder):
         raise OSError("disk full")
 
 
-WRITER = """
+# Writes a file, or holds a folder, until its process is gone.
+BUSY = """
 import sys
 from pathlib import Path
-from zoo.config import DataConfig
-from zoo.files import atomic_write
+from zoo.files import atomic_write, held
 
-with atomic_write(Path(sys.argv[1])) as path:
-    path.write_text("half")
-    print("writing", flush=True)
+kind, path = sys.argv[1:]
+with (atomic_write if kind == "write" else held)(Path(path)) as beside:
+    if kind == "write":
+        beside.write_text("half")
+    print("busy", flush=True)
     sys.stdin.read()
 """
 
 
+@contextmanager
+def busy(kind: str, path: Path):
+    """Another process that does so, and is killed then."""
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", BUSY, kind, str(path)], **streams) as process:
+        assert process.stdout.readline() == "busy\n"
+        yield
+        process.kill()
+
+
 def test_what_is_being_written_stays_until_its_process_is_gone(tmp_path):
     target = tmp_path / "a"
-    command = [sys.executable, "-c", WRITER, str(target)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout.readline() == "writing\n"
+    with busy("write", target):
         remove_partial(tmp_path)
         with atomic_write(target) as path:
             path.write_text("new")
             remove_partial(tmp_path)
         (left,) = tmp_path.glob(".partial-*")
         assert (left / "a").read_text() == "half"
-        process.kill()
     remove_partial(tmp_path, "b")
     assert left.is_dir()
     remove_partial(tmp_path, "a")
@@ -104,27 +104,10 @@ def test_what_is_being_written_stays_until_its_process_is_gone(tmp_path):
     assert target.read_text() == "new"
 
 
-HOLDER = """
-import sys
-from pathlib import Path
-from zoo.files import held
-
-with held(Path(sys.argv[1])):
-    print("holding", flush=True)
-    sys.stdin.read()
-"""
-
-
 def test_folder_is_held_by_one_process_until_it_is_gone(tmp_path):
     folder = tmp_path / "new" / "run"
-    command = [sys.executable, "-c", HOLDER, str(folder)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout.readline() == "holding\n"
-        with pytest.raises(BlockingIOError), held(folder):
-            pass
-        process.kill()
+    with busy("hold", folder), pytest.raises(BlockingIOError), held(folder):
+        pass
     assert list(folder.iterdir()) == []
     with held(folder):
         (folder / "a").touch()

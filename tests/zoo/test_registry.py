@@ -1,8 +1,6 @@
 """The models by name."""
 
 import inspect
-import subprocess
-import sys
 
 import pytest
 from support import networks
@@ -112,11 +110,3 @@ def test_unknown_argument_has_the_nearest():
 
 def test_it_is_the_table_of_the_constructors():
     assert TABLE is specs.NETWORKS is lambda_keras.models.specs.NETWORKS
-
-
-def test_names_need_no_keras():
-    code = (
-        "import sys, zoo.registry, zoo.config, zoo.flops.command, zoo.list.command;"
-        "sys.exit('keras' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -42,12 +42,6 @@ def test_settings_say_how_a_new_process_loads_the_model(run):
     assert loaded.stdout == "lambda_resnet14\n", loaded.stderr
 
 
-def test_new_and_empty_folders_are_fine(folder):
-    assert run_folder.check(config(folder)) is False
-    folder.mkdir()
-    assert run_folder.check(config(folder)) is False
-
-
 def test_hosts_that_start_at_the_same_time_do_not_see_one_another(tmp_path):
     """Of 200 starts by two processes, a quarter failed when a trial made the folders themselves."""
     together = threading.Barrier(2)
@@ -62,12 +56,28 @@ def test_hosts_that_start_at_the_same_time_do_not_see_one_another(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_finished_run_is_refused_unless_overwritten(folder):
+def test_new_unfinished_and_finished_runs(folder):
+    """An unfinished run goes on, a finished one is refused, and read by commands."""
+    assert run_folder.check(config(folder)) is False
+    folder.mkdir()
+    assert run_folder.check(config(folder)) is False
     start(folder)
-    run_folder.write_metrics(folder, {})
+    assert run_folder.check(config(folder)) is True
+    assert run_folder.check(config(folder, overwrite=True)) is False
+    with pytest.raises(ValueError, match="expected the folder of a finished run"):
+        run_folder.load_config(folder)
+    with pytest.raises(ValueError, match="JSON"):  # metrics are never half written
+        run_folder.write_metrics(folder, {"loss": float("nan")})
+    assert [path.name for path in folder.iterdir()] == ["config.yaml"]
+    values = {"test": {"accuracy": 1, "loss": 0.1}, "test_images": 2, "training_images": 8}
+    run_folder.write_metrics(folder, {**values, "class_names": ["a", "b"], "history": {}})
     with pytest.raises(ValueError, match=r"holds a finished run.*--overwrite true"):
         run_folder.check(config(folder))
     assert run_folder.check(config(folder, overwrite=True)) is False
+    assert run_folder.load_config(folder).to_yaml() == TrainConfig(output_dir=folder).to_yaml()
+    metrics = run_folder.load_metrics(folder)
+    assert (metrics.class_names, metrics.test.accuracy) == (["a", "b"], 1)
+    assert (metrics.test_images, metrics.training_images) == (2, 8)
 
 
 @pytest.mark.parametrize("warm", [{}, {"weights_model": "resnet_rs50", "weights": "imagenet"}])
@@ -84,12 +94,6 @@ def test_finished_run_says_how_to_train_longer(folder, warm):
     assert (new.model.name, new.model.weights) == ("lambda_resnet50", str(folder))
     assert new.model.weights_model is None
     assert (new.optimizer.learning_rate, new.optimizer.warmup_epochs) == (0.4, 0)
-
-
-def test_unfinished_run_goes_on_with_the_same_settings(folder):
-    start(folder)
-    assert run_folder.check(config(folder)) is True
-    assert run_folder.check(config(folder, overwrite=True)) is False
 
 
 OTHERS = {
@@ -133,40 +137,15 @@ def test_other_folders_are_always_refused(folder, overwrite):
 def test_start_removes_the_old_run_and_nothing_else(folder):
     start(folder)
     run_folder.write_metrics(folder, {"test": 1})
-    (folder / "checkpoints").mkdir()
-    (folder / "checkpoints" / "step-000000001.safetensors").write_bytes(b"old")
-    (folder / "logs").mkdir()
-    for name in ("model.keras", "model.weights.h5", "raw.weights.h5", "epochs.jsonl"):
+    names = (
+        "checkpoints/step-000000001.safetensors logs/events model.keras model.weights.h5 "
+        "raw.weights.h5 epochs.jsonl records.json curves.png predictions.png notes.txt"
+    )
+    for name in names.split():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).touch()
-    for name in ("records.json", "curves.png", "predictions.png"):
-        (folder / name).touch()
-    (folder / "notes.txt").write_text("mine")
     start(folder)
     assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "notes.txt"]
-
-
-def test_load_config_of_a_finished_run_only(folder):
-    start(folder)
-    with pytest.raises(ValueError, match="expected the folder of a finished run"):
-        run_folder.load_config(folder)
-    run_folder.write_metrics(folder, {})
-    assert run_folder.load_config(folder).to_yaml() == TrainConfig(output_dir=folder).to_yaml()
-
-
-def test_metrics_are_never_half_written(folder):
-    start(folder)
-    with pytest.raises(ValueError, match="JSON"):
-        run_folder.write_metrics(folder, {"loss": float("nan")})
-    assert [path.name for path in folder.iterdir()] == ["config.yaml"]
-
-
-def test_metrics_that_commands_read(folder):
-    start(folder)
-    values = {"test": {"accuracy": 1, "loss": 0.1}, "test_images": 2, "training_images": 8}
-    run_folder.write_metrics(folder, {**values, "class_names": ["a", "b"], "history": {}})
-    metrics = run_folder.load_metrics(folder)
-    assert (metrics.class_names, metrics.test.accuracy) == (["a", "b"], 1)
-    assert (metrics.test_images, metrics.training_images) == (2, 8)
 
 
 def test_run_that_is_removed_while_it_goes_on(folder):

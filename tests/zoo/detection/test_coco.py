@@ -5,6 +5,9 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from PIL import Image
 from pycocotools import mask
 
@@ -12,29 +15,16 @@ from zoo.detection import coco
 from zoo.detection.coco import encode_mask, read, read_mask
 
 SQUARE = [[2, 2, 6, 2, 6, 5, 2, 5]]
+OBJECT = {"image_id": 7, "category_id": 3, "bbox": [2, 2, 4, 3], "area": 12.0, "iscrowd": 0}
+CROWD = {"image_id": 7, "category_id": 90, "bbox": [0, 0, 20.4, 10], "iscrowd": 1}
 GOOD = {
     "images": [
         {"id": 7, "file_name": "a.jpg", "height": 10, "width": 20},
         {"id": 9, "file_name": "sub/b.png", "height": 10, "width": 20, "licence": 3},
     ],
     "annotations": [
-        {
-            "id": 5,
-            "image_id": 7,
-            "category_id": 3,
-            "bbox": [2, 2, 4, 3],
-            "area": 12.0,
-            "iscrowd": 0,
-            "segmentation": SQUARE,
-        },
-        {
-            "id": 6,
-            "image_id": 7,
-            "category_id": 90,
-            "bbox": [0, 0, 20.4, 10],
-            "iscrowd": 1,
-            "segmentation": {"size": [10, 20], "counts": [0, 200]},
-        },
+        {"id": 5, **OBJECT, "segmentation": SQUARE},
+        {"id": 6, **CROWD, "segmentation": {"size": [10, 20], "counts": [0, 200]}},
     ],
     "categories": [{"id": 90, "name": "sheep"}, {"id": 3, "name": "goat"}],
 }
@@ -83,13 +73,24 @@ def test_what_is_read(folder):
     assert found.to_json()["annotations"] == [goat, sheep]
 
 
-def test_masks_of_every_form_are_the_same():
-    pixels = np.zeros((10, 20), "uint8")
-    pixels[2:5, 2:6] = 1
-    runs = {"size": [10, 20], "counts": [22, 3, 7, 3, 7, 3, 7, 3, 145]}
-    for form in (SQUARE, runs, [runs], encode_mask(pixels)):
-        np.testing.assert_array_equal(mask.decode(read_mask(form, 10, 20)), pixels)
-    assert coco.run_lengths(encode_mask(pixels)["counts"]) == runs["counts"]
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(arrays("uint8", st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=st.integers(0, 1)))
+def test_masks_of_every_form_are_those_of_pycocotools(pixels):
+    """Compressed and uncompressed RLE, and lists of them."""
+    encoded = mask.encode(np.asfortranarray(pixels))
+    assert encode_mask(pixels) == encoded | {"counts": encoded["counts"].decode()}
+    runs = {"size": [*pixels.shape], "counts": coco.run_lengths(encode_mask(pixels)["counts"])}
+    assert sum(runs["counts"]) == pixels.size
+    for form in (runs, [runs], encode_mask(pixels)):
+        np.testing.assert_array_equal(mask.decode(read_mask(form, *pixels.shape)), pixels)
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(st.lists(st.tuples(*[st.integers(0, 9)] * 4), min_size=1, max_size=3))
+def test_polygons_are_those_of_pycocotools(rectangles):
+    polygons = [[x, y, x + w, y, x + w, y + h, x, y + h] for x, y, w, h in rectangles]
+    expected = mask.decode(mask.merge(mask.frPyObjects(polygons, 10, 20)))
+    np.testing.assert_array_equal(mask.decode(read_mask(polygons, 10, 20)), expected)
 
 
 @pytest.mark.parametrize(
@@ -114,50 +115,54 @@ def test_what_is_not_the_format(folder, content, message):
             read(write(folder, content), folder, skip)
 
 
-SIZE = {"size": [10, 20]}
+def refused(key, message, *values, place="annotations/0"):
+    """Cases of an object, or an image, with wrong values of one key."""
+    return [case(place, message, **{key: value}) for value in values]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        case("images/1", "a whole number of its own", id=[9]),
-        case("images/1", "file of the folder, by its path or .*='c.jpg'", file_name="c.jpg"),
-        case("images/1", "file of the folder, .* file_name='../a.jpg'", file_name="../a.jpg"),
-        case("images/1", "file of the folder, .* file_name='/etc/passwd'", file_name="/etc/passwd"),
-        case("images/1", r"\(not a regular file\) \(1, such as sub", file_name="sub"),
-        case("images/1", r"not an image of .*such as annotations", file_name="annotations.json"),
-        case("images/1", "sub/b.png: 10 x 20 pixels, of the file 20 x", height=20, width=10),
-        case("annotations/0", "the id of an image .*object 5: image_id=8", image_id=8),
-        case("annotations/0", "expected a category .*: category_id=4", category_id=4),
-        case("annotations/0", "object 5: category_id=None", category_id=None),
-        case("annotations/0", "expected bbox=", bbox=[2, 2, 4]),
-        case("annotations/0", "expected bbox=", bbox=[2, 2, 4, float("nan")]),
-        case("annotations/0", "expected iscrowd to be 0 or 1", iscrowd=2),
-        case("annotations/0", "expected polygons, or an RLE", segmentation=None),
-        case("annotations/0", "expected polygons, or an RLE", segmentation=[]),
-        case("annotations/0", "expected polygons, or an RLE", segmentation=[[1, 2, 3, 4]]),
-        case("annotations/0", "expected polygons, or an RLE", segmentation=[[1, 2, 3, 4, 5, 6, 7]]),
-        case("annotations/0", "of three points", segmentation=[[0, 0, 10, 0, 10, 1e308]]),
-        case("annotations/0", "polygons, or an RLE", segmentation=[[0, 0, 10, 0, 10, 10**400]]),
-        case(
-            "annotations/0",
-            "at most height x width .*object 5: 12000",
-            segmentation=[[0, 0, 20, 10] * 200],
-        ),
-        case("annotations/0", "expected bbox=", bbox=[2, 2, 4, 10**400]),
-        case("annotations/0", "expected bbox=", bbox=[2, 2, 4, 2**54]),
-        case("annotations/0", "expected bbox=", bbox=[-(2**54), 2, 2**54, 4]),
-        case("annotations/0", "RLE of the height", segmentation={"size": [5, 5], "counts": [25]}),
-        case("annotations/0", ": 3 pixels, not 200", segmentation={**SIZE, "counts": [1, 2]}),
-        case("annotations/0", r"0\.\.\.0+ pixels", segmentation={**SIZE, "counts": [10**300]}),
-        case("annotations/0", "whole numbers", segmentation={**SIZE, "counts": [-1, 201]}),
-        case("annotations/0", "an RLE with counts", segmentation={**SIZE, "counts": 3}),
-        case("annotations/0", "one with 'z'", segmentation={**SIZE, "counts": "zz"}),
-        case("annotations/0", "5 pixels, not 200", segmentation={**SIZE, "counts": "5"}),
-        case("annotations/0", "one with ' '", segmentation={**SIZE, "counts": "a b"}),
-        case("annotations/0", "one with 'o'", segmentation={**SIZE, "counts": "o" * 8 + "0"}),
-    ],
-)
+WRONG = [
+    *refused("id", "a whole number of its own", [9], place="images/1"),
+    *(
+        case("images/1", f"file of the folder, .*='{name}'", file_name=name)
+        for name in ("c.jpg", "../a.jpg", "/etc/passwd")
+    ),
+    case("images/1", r"\(not a regular file\) \(1, such as sub", file_name="sub"),
+    case("images/1", r"not an image of .*such as annotations", file_name="annotations.json"),
+    case("images/1", "sub/b.png: 10 x 20 pixels, of the file 20 x", height=20, width=10),
+    *refused("image_id", "the id of an image .*object 5: image_id=8", 8),
+    *refused("category_id", "expected a category .*: category_id=4", 4),
+    *refused("category_id", "object 5: category_id=None", None),
+    *refused("bbox", "expected bbox=", [2, 2, 4], [2, 2, 4, float("nan")], [2, 2, 4, 10**400]),
+    *refused("bbox", "expected bbox=", [2, 2, 4, 2**54], [-(2**54), 2, 2**54, 4]),
+    *refused("iscrowd", "expected iscrowd to be 0 or 1", 2),
+    *(
+        case("annotations/0", message, segmentation=form)
+        for message, *forms in (
+            ("expected polygons, or an RLE", None, [], [[1, 2, 3, 4]], [[1, 2, 3, 4, 5, 6, 7]]),
+            ("of three points", [[0, 0, 10, 0, 10, 1e308]]),
+            ("polygons, or an RLE", [[0, 0, 10, 0, 10, 10**400]]),
+            ("at most height x width .*object 5: 12000", [[0, 0, 20, 10] * 200]),
+            ("RLE of the height", {"size": [5, 5], "counts": [25]}),
+        )
+        for form in forms
+    ),
+    *(
+        case("annotations/0", message, segmentation={"size": [10, 20], "counts": counts})
+        for message, counts in (
+            (": 3 pixels, not 200", [1, 2]),
+            (r"0\.\.\.0+ pixels", [10**300]),
+            ("whole numbers", [-1, 201]),
+            ("an RLE with counts", 3),
+            ("one with 'z'", "zz"),
+            ("5 pixels, not 200", "5"),
+            ("one with ' '", "a b"),
+            ("one with 'o'", "o" * 8 + "0"),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), WRONG)
 def test_what_is_wrong_is_refused_or_left_out(folder, content, message, capsys):
     path = write(folder, content)
     with pytest.raises(ValueError, match=f"--unreadable skip.*{message}"):

@@ -18,15 +18,10 @@ from zoo.detection import coco, convert, shards
 PARTS = ("train", "val")
 
 
-def arguments(drawn, output, **options):
-    given = {
-        "train_images": drawn / "train",
-        "train_annotations": drawn / "train.json",
-        "val_images": drawn / "val",
-        "val_annotations": drawn / "val.json",
-        "output": output,
-        **options,
-    }
+def arguments(folder, output, **options):
+    given = {f"{part}_images": folder / part for part in PARTS}
+    given |= {f"{part}_annotations": folder / f"{part}.json" for part in PARTS}
+    given |= {"output": output, **options}
     return [str(word) for key, value in given.items() for word in (f"--{key}", value)]
 
 
@@ -61,24 +56,20 @@ def test_description(sharded):
     assert dataset.categories == {1: "disc", 2: "square", 3: "triangle"}
     assert dataset.train.images == dataset.val.images == 12
     images = shards.read_images(shards.pattern(sharded, shards.TEST), ids={3, 5})
-    assert {number: image.shape for number, image in images.items()} == {
-        3: (64, 64, 3),
-        5: (64, 64, 3),
-    }
+    shapes = {number: image.shape for number, image in images.items()}
+    assert shapes == dict.fromkeys((3, 5), (64, 64, 3))
     assert len(shards.read_images(shards.pattern(sharded, shards.TRAIN), most=4)) == 4
 
 
 def test_command(drawn, tmp_path, capsys):
-    convert.main(arguments(drawn, tmp_path / "new", shards=3))
+    """Test images have a quarter of the shards."""
+    convert.main(arguments(drawn, tmp_path / "new", shards=9))
     printed = capsys.readouterr().out
     assert "3 categories with ids up to 3\n12 training images, 1 without objects" in printed
-    names = sorted(path.name for path in (tmp_path / "new").iterdir())
-    assert names == [
-        "dataset.json",
-        *(f"train-0000{i}-of-00003.tfrecord" for i in range(3)),
-        "val-00000-of-00001.tfrecord",
-        "val.json",
-    ]
+    names = [f"train-0000{i}-of-00009.tfrecord" for i in range(9)]
+    names += [f"val-0000{i}-of-00002.tfrecord" for i in range(2)]
+    found = sorted(path.name for path in (tmp_path / "new").iterdir())
+    assert found == ["dataset.json", *names, "val.json"]
     with pytest.raises(ValueError, match="output: expected a new folder"):
         convert.main(arguments(drawn, tmp_path / "new"))
 
@@ -86,11 +77,16 @@ def test_command(drawn, tmp_path, capsys):
 def test_images_of_training_among_the_test_images_are_named(drawn, tmp_path, capsys):
     """By their contents, whatever their names; not if they differ in one byte."""
     val = Path(shutil.copytree(drawn / "val", tmp_path / "val"))
-    content = json.loads((drawn / "val.json").read_text())
-    first, second, *_ = [one["file_name"] for one in content["images"]]
-    train = json.loads((drawn / "train.json").read_text())["images"][4]["file_name"]
-    (val / first).write_bytes((drawn / "train" / train).read_bytes())
-    (val / second).write_bytes((drawn / "train" / train).read_bytes() + b"\0")
+    names = {
+        part: [
+            one["file_name"] for one in json.loads((drawn / f"{part}.json").read_text())["images"]
+        ]
+        for part in PARTS
+    }
+    (first, second, *_), train = names["val"], names["train"][4]
+    content = (drawn / "train" / train).read_bytes()
+    (val / first).write_bytes(content)
+    (val / second).write_bytes(content + b"\0")
     convert.main(arguments(drawn, tmp_path / "new", val_images=val))
     line = f"warning: 1 of 12 test images are in training, too, which makes AP look .*{first} = "
     assert re.findall(f"{line}.*{train}\n", capsys.readouterr().err)
@@ -107,15 +103,18 @@ def part(categories, *used):
     return coco.Annotations(Path(), names, [{"id": 7, "file_name": ""}], {7: found})
 
 
+CAT, CAT_DOG = {1: "cat"}, {1: "cat", 2: "dog"}
+
+
 @pytest.mark.parametrize(
     ("train", "val", "categories", "used"),
     [
-        (part("cat dog", "cat", "dog"), part("cat dog", "dog"), {1: "cat", 2: "dog"}, [2]),
-        (part("cat dog", "cat"), part("cat dog", "dog"), {1: "cat", 2: "dog"}, [2]),
-        (part("cat dog", "cat"), part("dog", "dog"), {1: "cat", 2: "dog"}, [2]),
-        (part("cat dog cow", "cow"), part("cow cat", "cow", "cat"), {1: "cat", 3: "cow"}, [3, 1]),
+        (part("cat dog", "cat", "dog"), part("cat dog", "dog"), CAT_DOG, [2]),
+        (part("cat dog", "cat"), part("cat dog", "dog"), CAT_DOG, [2]),
+        (part("cat dog", "cat"), part("dog", "dog"), CAT_DOG, [2]),
+        (part("cat dog cow", "cow"), part("cow cat", "cow", "cat"), CAT | {3: "cow"}, [3, 1]),
         (part("cat dog", "dog"), part("dog cat", "dog"), {2: "dog"}, [2]),
-        (part("cat", "cat"), part("cow cat", "cat"), {1: "cat"}, [1]),
+        (part("cat", "cat"), part("cow cat", "cat"), CAT, [1]),
     ],
 )
 def test_categories_are_those_of_objects_by_the_ids_of_training(train, val, categories, used):
@@ -128,42 +127,47 @@ def test_categories_are_those_of_objects_by_the_ids_of_training(train, val, cate
             assert before.categories[one["category_id"]] == categories[other["category_id"]]
 
 
-def test_categories_that_training_does_not_list_are_refused():
-    with pytest.raises(ValueError, match=r"Received: 1 'cow' in that of the test images only"):
-        convert.join(part("cat", "cat"), part("cow cat", "cow", "cat"))
+def edited(drawn, tmp_path, change, part="val"):
+    """A changed copy of annotations."""
+    content = json.loads((drawn / f"{part}.json").read_text())
+    change(content)
+    (tmp_path / "wrong.json").write_text(json.dumps(content))
+    return tmp_path / "wrong.json"
 
 
-def test_nothing_is_written_where_something_is_wrong(drawn, tmp_path):
-    content = json.loads((drawn / "val.json").read_text())
+def of_category_4(content):
     content["annotations"][0]["category_id"] = 4
-    wrong = tmp_path / "wrong.json"
-    wrong.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"expected a category .*category_id=4"):
-        convert.main(arguments(drawn, tmp_path / "new", val_annotations=wrong))
+
+
+def of_a_star(content):
+    of_category_4(content)
     content["categories"].append({"id": 4, "name": "star"})
-    wrong.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"the same categories in both files.*4 'star' in that"):
-        convert.main(arguments(drawn, tmp_path / "new", val_annotations=wrong))
-    content["categories"] = json.loads((drawn / "val.json").read_text())["categories"]
+
+
+def of_circles(content):
     content["categories"][0]["name"] = "circle"  # as many as before
-    wrong.write_text(json.dumps({**content, "annotations": content["annotations"][1:]}))
-    with pytest.raises(ValueError, match=r"the same categories in both files.*1 'circle'"):
+    del content["annotations"][0]
+
+
+OTHER = "the same categories in both files.*"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (of_category_4, r"expected a category .*category_id=4"),
+        (of_a_star, f"{OTHER}Received: 4 'star' in that of the test images only"),
+        (of_circles, f"{OTHER}1 'circle'"),
+    ],
+)
+def test_nothing_is_written_where_something_is_wrong(drawn, tmp_path, change, message):
+    wrong = edited(drawn, tmp_path, change)
+    with pytest.raises(ValueError, match=message):
         convert.main(arguments(drawn, tmp_path / "new", val_annotations=wrong))
     assert not (tmp_path / "new").exists()
 
 
-def test_boxes_alone(drawn, tmp_path, capsys):
-    convert.main(arguments(drawn, tmp_path / "new", masks="false"))
-    assert "boxes alone: Faster R-CNN" in capsys.readouterr().out
-    dataset = shards.Dataset.read(tmp_path / "new")
-    assert not dataset.masks
-    assert count(shards.check(tmp_path / "new", dataset, shards.TEST)) == 12
-    text = (tmp_path / "new" / "val.json").read_text()
-    assert '"bbox"' in text
-    assert "segmentation" not in text
-
-
-def joined(folder, count, **options):
+def joined(folder, count):
     """A folder of shards of a training image with `count` objects, and one with one object."""
     Image.new("RGB", (200, 100)).save(folder / "1.png")
     boxes = [[i % 190, i // 190, 5, 5] for i in range(count)]
@@ -172,48 +176,47 @@ def joined(folder, count, **options):
         content = {"images": [{"id": 1, "file_name": "1.png"}], "annotations": objects}
         content |= {"categories": [{"id": 20000, "name": "a"}]}
         (folder / f"{part}.json").write_text(json.dumps(content))
-    given = {f"{part}_images": folder for part in PARTS}
-    given |= {f"{part}_annotations": folder / f"{part}.json" for part in PARTS}
-    convert.main(arguments(folder, folder / "new", **given, **options))
+    convert.main(arguments(folder, folder / "new", train_images=folder, val_images=folder))
     return folder / "new"
 
 
 @pytest.mark.parametrize(("count", "room"), [(1, 100), (101, 101)])
 def test_room_for_objects_and_ids_of_the_file(tmp_path, capsys, count, room):
-    dataset = shards.Dataset.read(joined(tmp_path, count))
-    assert dataset.most_objects == room
-    assert dataset.file_ids == {1: 20000}
+    """And no more shards than images."""
+    folder = joined(tmp_path, count)
+    dataset = shards.Dataset.read(folder)
+    assert (dataset.most_objects, dataset.file_ids) == (room, {1: 20000})
     line = "1 images have more than 100 objects: training, detection and AP have room for 101 in"
     assert (line in capsys.readouterr().out) == (count > 100)
+    files = sorted(path.name for path in folder.glob("*.tfrecord"))
+    assert files == [f"{part}-00000-of-00001.tfrecord" for part in PARTS]
 
 
-def test_no_more_shards_than_images(tmp_path):
-    files = sorted(path.name for path in joined(tmp_path, 1).glob("*.tfrecord"))
-    assert files == ["train-00000-of-00001.tfrecord", "val-00000-of-00001.tfrecord"]
-
-
-def test_test_images_have_a_quarter_of_the_shards(drawn, tmp_path):
-    convert.main(arguments(drawn, tmp_path / "new", shards=9))
-    assert len([*(tmp_path / "new").glob("train-*")]) == 9
-    assert len([*(tmp_path / "new").glob("val-*")]) == 2
-
-
-@pytest.mark.parametrize("lacking", PARTS)
-def test_masks_are_those_of_training(drawn, tmp_path, capsys, lacking):
-    """Test images need them if training has them, and lose them if it has none."""
-    content = json.loads((drawn / f"{lacking}.json").read_text())
+def without_masks(content):
     for one in content["annotations"]:
         del one["segmentation"]
-    path = tmp_path / "boxes.json"
-    path.write_text(json.dumps(content))
-    given = arguments(drawn, tmp_path / "new", **{f"{lacking}_annotations": path})
+
+
+@pytest.mark.parametrize("lacking", ["neither", *PARTS])
+def test_masks_are_those_of_training(drawn, tmp_path, capsys, lacking):
+    """Test images need them if training has them, and lose them if it has none, or by a setting."""
+    options = {"masks": "false"}
+    if lacking != "neither":
+        path = edited(drawn, tmp_path, without_masks, lacking)
+        options = {f"{lacking}_annotations": path}
+    given = arguments(drawn, tmp_path / "new", **options)
     if lacking == "val":
         with pytest.raises(ValueError, match=r"expected polygons, or an RLE .*boxes alone"):
             convert.main(given)
         return
     convert.main(given)
     assert "boxes alone: Faster R-CNN" in capsys.readouterr().out
-    assert "segmentation" not in (tmp_path / "new" / "val.json").read_text()
+    dataset = shards.Dataset.read(tmp_path / "new")
+    assert not dataset.masks
+    assert count(shards.check(tmp_path / "new", dataset, shards.TEST)) == 12
+    text = (tmp_path / "new" / "val.json").read_text()
+    assert '"bbox"' in text
+    assert "segmentation" not in text
 
 
 def test_files_that_change_while_they_are_converted(tmp_path):
@@ -228,19 +231,18 @@ def copied(sharded, tmp_path):
     return Path(shutil.copytree(sharded, tmp_path / "copy"))
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda path: path.write_bytes(b""), "expected the 12 train images .* Received: 6 in 2"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-9]), "train-00000.*(truncated|corrupt)"),
-        (lambda path: path.write_bytes(b"garbage " * 99), "train-00000.*corrupted record at 0"),
-        (lambda path: path.unlink(), "Received: 6 in 1 shards"),
-        (flip, "train-00000.*corrupted record"),
-    ],
-    ids=["empty", "cut off", "garbage", "missing", "flipped bit"],
-)
-def test_damaged_shards(sharded, tmp_path, damage, message):
-    folder = copied(sharded, tmp_path)
+SHARD_DAMAGE = {
+    "empty": (lambda path: path.write_bytes(b""), "expected the 12 train .* Received: 6 in 2"),
+    "cut": (lambda path: path.write_bytes(path.read_bytes()[:-9]), "train-.*(truncated|corrupt)"),
+    "garbage": (lambda path: path.write_bytes(b"garbage " * 99), "train-0.*corrupted record at 0"),
+    "missing": (lambda path: path.unlink(), "Received: 6 in 1 shards"),
+    "flipped bit": (flip, "train-00000.*corrupted record"),
+}
+
+
+@pytest.mark.parametrize("kind", SHARD_DAMAGE)
+def test_damaged_shards(sharded, tmp_path, kind):
+    folder, (damage, message) = copied(sharded, tmp_path), SHARD_DAMAGE[kind]
     dataset = shards.Dataset.read(folder)
     assert count(shards.check(folder, dataset, shards.TRAIN)) == 12
     damage(folder / "train-00000-of-00002.tfrecord")
@@ -272,57 +274,35 @@ def test_images_of_which_nothing_is_left(sharded, size):
         shards.check(sharded, shards.Dataset.read(sharded), shards.TEST, image_size=0.5)
 
 
-def without(name):
-    def change(content):
-        del content[name][0]
-
-    return change
+def first_of(name, change):
+    return lambda content: change(content[name][0])
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda content: content.clear(), "images: Field required"),
-        (without("images"), "11 images, which are not the 12 of the shards"),
-        (lambda content: content["images"][0].update(id=99), "12 images, which are not the 12"),
-        (without("categories"), "other categories than in dataset.json"),
-        (
-            lambda content: content["categories"][0].update(name="x"),
-            "other categories than in dataset.json",
-        ),
-        (
-            lambda content: content["images"][0].pop("height"),
-            "expected height and width in pixels .1, such as image 0: height=None",
-        ),
-        (lambda content: content["annotations"][0].update(area="x"), "area computed .*object 1"),
-        (
-            lambda content: content["annotations"][0].pop("segmentation"),
-            "expected polygons, or an RLE .*object 1",
-        ),
-    ],
-    ids=[
-        "nothing",
-        "no image",
-        "another",
-        "no category",
-        "other name",
-        "no height",
-        "no area",
-        "no mask",
-    ],
-)
-def test_annotations_that_are_not_of_the_shards(sharded, tmp_path, change, message):
-    folder = copied(sharded, tmp_path)
+CATEGORIES = "other categories than in dataset.json"
+NO_HEIGHT = "expected height and width in pixels .1, such as image 0: height=None"
+WRONG = {
+    "nothing": (lambda content: content.clear(), "images: Field required"),
+    "no image": (lambda content: content["images"].pop(0), "11 images, which are not the 12 of"),
+    "another": (first_of("images", lambda one: one.update(id=99)), "12 images, which are not the"),
+    "no category": (lambda content: content["categories"].pop(0), CATEGORIES),
+    "other name": (first_of("categories", lambda one: one.update(name="x")), CATEGORIES),
+    "no height": (first_of("images", lambda one: one.pop("height")), NO_HEIGHT),
+    "no area": (first_of("annotations", lambda one: one.update(area="x")), "area comp.*object 1"),
+    "no mask": (first_of("annotations", lambda one: one.pop("segmentation")), "RLE .*object 1"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_annotations_that_are_not_of_the_shards(sharded, tmp_path, kind):
+    folder, (change, message) = copied(sharded, tmp_path), WRONG[kind]
     dataset = shards.Dataset.read(folder)
     ids = shards.check(folder, dataset, shards.TEST)
     path = folder / "val.json"
     content = json.loads(path.read_text())
     assert shards.read_annotations(folder, dataset, ids)["images"] == content["images"]
     change(content)
-    path.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=f"the annotations of the test images.*{message}"):
-        shards.read_annotations(folder, dataset, ids)
-    for text, reason in (("", "an empty file"), ("{", "Invalid JSON"), (None, "not found")):
+    texts = ((json.dumps(content), message), ("", "an empty file"), ("{", "Invalid JSON"))
+    for text, reason in (*texts, (None, "not found")):
         path.unlink() if text is None else path.write_text(text)
         with pytest.raises(ValueError, match=f"the annotations of the test images.*{reason}"):
             shards.read_annotations(folder, dataset, ids)

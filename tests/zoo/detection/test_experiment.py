@@ -89,30 +89,22 @@ def test_recipes_are_those_of_the_paper(file):
     assert rates(config, *expected) == pytest.approx(expected)
 
 
+PARTS = (
+    "anchor decoder rpn_head detection_head roi_generator roi_sampler roi_aligner "
+    "detection_generator mask_head mask_sampler mask_roi_aligner norm_activation"
+)
+
+
 def test_everything_else_is_the_model_gardens():
     config = DetectionConfig.from_file(Path("tpu_configs/lambda_resnet101_coco.yaml"))
     ours = create_experiment(config, COCO).as_dict()
     theirs = exp_factory.get_exp_config(BASE).as_dict()
-    for part in (
-        "anchor",
-        "decoder",
-        "rpn_head",
-        "detection_head",
-        "roi_generator",
-        "roi_sampler",
-        "roi_aligner",
-        "detection_generator",
-        "mask_head",
-        "mask_sampler",
-        "mask_roi_aligner",
-    ):
+    for part in PARTS.split():
         assert ours["task"]["model"][part] == theirs["task"]["model"][part]
     assert ours["task"]["train_data"]["parser"]["aug_rand_hflip"]
-    norm = theirs["task"]["model"]["norm_activation"]
-    assert ours["task"]["model"]["norm_activation"] == norm
     assert ours["task"]["losses"] == theirs["task"]["losses"]
-    sgd = ours["trainer"]["optimizer_config"]["optimizer"]["sgd"]
-    assert sgd == theirs["trainer"]["optimizer_config"]["optimizer"]["sgd"]
+    sgd, expected = (one["trainer"]["optimizer_config"]["optimizer"] for one in (ours, theirs))
+    assert sgd["sgd"] == expected["sgd"]
 
 
 def test_heads_are_overridden():
@@ -161,28 +153,22 @@ def test_heads_that_do_not_fit(heads, message):
         create_experiment(DetectionConfig(model=model), COCO)
 
 
-@pytest.mark.parametrize(
-    "heads",
-    [
-        {"detection_head": {"num_convs": 0, "num_fcs": 0}, "mask_head": {"num_convs": 0}},
-        {"min_level": 5, "max_level": 5},
-        {"detection_generator": {"nms_version": "batched"}},
-        {"anchor": {"anchor_size": 0.5}},
-    ],
-)
+EDGE = [
+    {"detection_head": {"num_convs": 0, "num_fcs": 0}, "mask_head": {"num_convs": 0}},
+    {"min_level": 5, "max_level": 5},
+    {"detection_generator": {"nms_version": "batched"}},
+    {"anchor": {"anchor_size": 0.5}},
+]
+
+
+@pytest.mark.parametrize("heads", EDGE)
 def test_heads_at_the_edge_of_what_fits(heads):
     model = create_experiment(DetectionConfig(model={"heads": heads}), COCO).task.model.as_dict()
     for group, values in heads.items():
         assert model[group] == (model[group] | values if isinstance(values, dict) else values)
 
 
-@pytest.mark.parametrize(
-    "heads",
-    [
-        {"roi_generator": {"use_batched_nms": True}},
-        {"detection_generator": {"nms_version": "batched"}},
-    ],
-)
+@pytest.mark.parametrize("heads", [{"roi_generator": {"use_batched_nms": True}}, EDGE[2]])
 def test_batched_suppression_takes_float32_alone(heads):
     settings = {"model": {"heads": heads}, "training": {"precision": "mixed_bfloat16"}}
     with pytest.raises(ValueError, match=f"mixed_bfloat16. Received: {next(iter(heads))}"):
@@ -197,42 +183,40 @@ def test_precision_is_that_of_a_block():
     assert (policies[0].global_policy().name, policies[1]().name) == before
 
 
-def test_boxes_alone():
+@pytest.mark.parametrize(
+    ("asked", "masks", "expected"),
+    [({}, True, True), ({}, False, False), ({"include_mask": False}, True, False)],
+)
+def test_boxes_alone(asked, masks, expected):
     """Data without masks, or the setting, leave out the head of masks."""
-    config = DetectionConfig()
-    assert create_experiment(config, COCO).task.model.include_mask
-    assert not create_experiment(config, COCO, masks=False).task.model.include_mask
-    asked = DetectionConfig(model={"heads": {"include_mask": False}})
-    assert not create_experiment(asked, COCO).task.model.include_mask
-    asked = DetectionConfig(model={"heads": {"include_mask": True}})
-    with pytest.raises(ValueError, match="the data have boxes alone"):
-        create_experiment(asked, COCO, masks=False)
+    config = DetectionConfig(model={"heads": asked})
+    assert create_experiment(config, COCO, masks=masks).task.model.include_mask is expected
 
 
 def test_settings_reach_the_experiment():
     """Each with a value of its own; the data say how many objects there are."""
-    config = DetectionConfig(
-        model={"freeze_backbone": True, "image_size": 128, "batch_norm_momentum": 0.7}
-        | {"synchronized_batch_norm": False},
-        data={"dir": "a/[b]", "scale_min": 0.3, "scale_max": 1.5, "batch_size": 6}
-        | {"test_batch_size": 3, "shuffle_buffer": 77},
-        optimizer={"weight_decay": 3e-5, "momentum": 0.8, "warmup_steps": 40, "decay_at": [0.5]},
-        training={"steps": 1000, "evaluation_steps": 500, "checkpoint_steps": 250}
-        | {"steps_per_execution": 50, "precision": "float32"},
+    words = (
+        "--model.freeze_backbone true --model.image_size 128 --model.batch_norm_momentum 0.7 "
+        "--model.synchronized_batch_norm false --data.dir a/[b] --data.scale_min 0.3 "
+        "--data.scale_max 1.5 --data.batch_size 6 --data.test_batch_size 3 "
+        "--data.shuffle_buffer 77 --optimizer.weight_decay 3e-5 --optimizer.momentum 0.8 "
+        "--optimizer.warmup_steps 40 --optimizer.decay_at 0.5 --training.steps 1000 "
+        "--training.evaluation_steps 500 --training.checkpoint_steps 250 "
+        "--training.steps_per_execution 50 --training.precision float32"
     )
+    config = DetectionConfig.from_command_line(words.split())
     experiment = create_experiment(config, {4: "a"}, most_objects=160)
     task, trainer = experiment.task, experiment.trainer
+    model, losses, train, test = task.model, task.losses, task.train_data, task.validation_data
     assert task.freeze_backbone
     assert not create_experiment(DetectionConfig(), COCO).task.freeze_backbone
-    assert (task.model.num_classes, task.model.input_size) == (5, [128, 128, 3])
-    norm = task.model.norm_activation
+    assert (model.num_classes, model.input_size) == (5, [128, 128, 3])
+    norm = model.norm_activation
     assert (norm.norm_momentum, norm.use_sync_bn) == (0.7, False)
-    assert task.model.detection_generator.max_num_detections == 160
-    assert not task.use_coco_metrics
-    assert task.losses.l2_weight_decay == 3e-5
-    train, test = task.train_data, task.validation_data
-    assert train.input_path == "a/[[]b]/train-*.tfrecord"
-    assert test.input_path == "a/[[]b]/val-*.tfrecord"
+    assert (model.detection_generator.max_num_detections, task.use_coco_metrics) == (160, False)
+    assert losses.l2_weight_decay == 3e-5
+    paths = (train.input_path, test.input_path)
+    assert paths == ("a/[[]b]/train-*.tfrecord", "a/[[]b]/val-*.tfrecord")
     assert (train.global_batch_size, test.global_batch_size) == (6, 3)
     assert train.dtype == test.dtype == experiment.runtime.mixed_precision_dtype == "float32"
     assert train.shuffle_buffer_size == 77
@@ -241,13 +225,11 @@ def test_settings_reach_the_experiment():
     assert (trainer.train_steps, trainer.validation_steps) == (1000, -1)
     assert (trainer.validation_interval, trainer.checkpoint_interval) == (500, 250)
     assert (trainer.steps_per_loop, trainer.summary_interval) == (50, 50)
-    optimizer = trainer.optimizer_config
+    optimizer, warmup = trainer.optimizer_config, trainer.optimizer_config.warmup.get()
     assert optimizer.optimizer.get().momentum == 0.8
-    assert optimizer.warmup.get().warmup_steps == 40
-    assert optimizer.warmup.get().warmup_learning_rate == 0
-    steps = optimizer.learning_rate.get()
+    assert (warmup.warmup_steps, warmup.warmup_learning_rate) == (40, 0)
+    steps, rate = optimizer.learning_rate.get(), config.optimizer.learning_rate * 6 / 256
     assert steps.boundaries == [500]
-    rate = config.optimizer.learning_rate * 6 / 256
     assert steps.values == pytest.approx([rate, rate / 10])
 
 

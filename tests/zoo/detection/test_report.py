@@ -105,22 +105,14 @@ def test_wrong_masks_are_no_wrong_boxes(truth):
 
 
 def test_what_is_there_in_vain(truth):
+    """Counts with a score from a half on; not in a crowd."""
     extra = {**found((1,))[0], "image_id": 3}
-    result = report.evaluate(truth, [*found(), extra], masks=True)
-    assert result.by_image == {1: 1, 2: 1, 3: 0}
-    # A low score and what is in a crowd count for nothing.
     inside = {**found((1,))[0], "image_id": 2, "bbox": [110, 110, 20, 20]}
-    result = report.evaluate(truth, [*found(), {**extra, "score": 0.4}, inside], masks=True)
-    assert result.by_image == {1: 1, 2: 1, 3: 1}
-
-
-def test_scores_from_a_half_on_count(truth):
-    extra = {**found((1,))[0], "image_id": 3, "score": 0.5}
-    assert report.evaluate(truth, [*found(score=0.5), extra], masks=False).by_image == {
-        1: 1,
-        2: 1,
-        3: 0,
-    }
+    for score, others, expected in ((0.9, [], 0), (0.5, [], 0), (0.4, [inside], 1)):
+        detections = [*found(), {**extra, "score": score}, *others]
+        result = report.evaluate(truth, detections, masks=True)
+        assert result.by_image == {1: 1, 2: 1, 3: expected}
+    assert report.evaluate(truth, found(score=0.5), masks=False).by_image == {1: 1, 2: 1, 3: 1}
 
 
 @pytest.mark.parametrize("count", [100, 101, 144])

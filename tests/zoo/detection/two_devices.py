@@ -5,28 +5,17 @@ import sys
 from pathlib import Path
 
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-sys.path[:0] = [str(Path(__file__).parents[3])]
+sys.path[:0] = [str(Path(__file__).parents[3]), str(Path(__file__).parent)]
 
 import keras  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
+import test_backbone  # noqa: E402
 import tf_keras  # noqa: E402
-from official.modeling import hyperparams  # noqa: E402
-from official.vision.configs import common  # noqa: E402
-
-from zoo.detection.experiment import Backbone, ZooNetwork, build_backbone  # noqa: E402
-
-SIZE, DECAY = 64, 4e-5
 
 
 def backbone():
-    config = ZooNetwork(name="lambda_resnet14", overrides=hyperparams.Config({"stem": "rs"}))
-    return build_backbone(
-        input_specs=tf_keras.layers.InputSpec(shape=[None, SIZE, SIZE, 3]),
-        backbone_config=Backbone(lambda_keras=config),
-        norm_activation_config=common.NormActivation(norm_momentum=0.9, use_sync_bn=True),
-        l2_regularizer=tf_keras.regularizers.l2(DECAY / 2),
-    )
+    return test_backbone.backbone(tf_keras.regularizers.l2(test_backbone.DECAY / 2))
 
 
 def step(model, images):
@@ -54,7 +43,7 @@ def largest(one, other):
 def main():
     (cpu,) = tf.config.list_physical_devices("CPU")
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-    images = np.random.default_rng(0).normal(size=(4, SIZE, SIZE, 3)).astype("float32")
+    images = np.random.default_rng(0).normal(size=(4, 64, 64, 3)).astype("float32")
     # Halves that are unlike: statistics of each device alone would show.
     images[2:] = 3 * images[2:] + 1
     alone = backbone()

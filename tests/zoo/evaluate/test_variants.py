@@ -16,8 +16,7 @@ from support.imagenet_variants import (
     write_set,
 )
 
-from zoo.config import DataConfig, TrainConfig
-from zoo.data.load import held_out_preprocessing
+from zoo.config import TrainConfig
 from zoo.evaluate import variants
 
 IN_A, IN_R = variants.class_subset("imagenet_a"), variants.class_subset("imagenet_r")
@@ -106,11 +105,3 @@ def test_several_labels_and_none(network, tmp_path, capsys):
 def test_training_needs_one_label():
     with pytest.raises(ValueError, match="images of one label each to train on"):
         TrainConfig(data={"source": "tfds", "name": "imagenet2012_real"})
-
-
-def test_corrupted_images_are_not_cropped_again():
-    fractions = [
-        held_out_preprocessing(DataConfig(source="tfds", name=name), 224).crop_fraction
-        for name in ("imagenet2012_corrupted/fog_1", "imagenet2012")
-    ]
-    assert fractions == [1, 0.875]

@@ -13,7 +13,7 @@ from zoo.data.crops import decode
 from zoo.data.pseudo_records import parse, soft_label
 from zoo.inference.source.run import Run
 from zoo.pseudo_label.exclude import perceptual_hashes, thumbnail
-from zoo.pseudo_label.inputs import Range, find_ranges
+from zoo.pseudo_label.inputs import Range
 from zoo.pseudo_label.job import INDEX, Job, Task, read_index
 from zoo.pseudo_label.teacher import load_teacher
 from zoo.pseudo_label.worker import label_range, most_probable
@@ -94,18 +94,6 @@ def test_nothing_is_written_by_a_failure(task, images, monkeypatch):
     with pytest.raises(ValueError, match="probabilities that are not finite"):
         label_range(task, 0, images)
     assert not list(Path(task.output).glob("*"))
-
-
-def test_rest_of_a_damaged_file_is_refused_or_left_out(task, shards):
-    path = shards / "train-0"
-    path.write_bytes(path.read_bytes()[:-5])
-    (images,) = find_ranges(str(path), 7, None, True)
-    with pytest.raises(ValueError, match=r"train-0, after 6 records .*; --damaged skip"):
-        label_range(task, 0, images)
-    assert not Path(task.output).exists()
-    label_range(replace(task, skip_damaged=True), 0, images)
-    assert len(records(task)) == 6
-    assert "train-0, after 6 records" in read_index(task.path(0, INDEX), 10)["damaged"].item()
 
 
 @pytest.mark.parametrize(

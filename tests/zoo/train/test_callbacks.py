@@ -129,11 +129,14 @@ def test_removed_run_is_not_written_again(saving, tmp_path):
     assert saved == []
 
 
-def created_bar(batch_size: int, run_epochs: int, steps: int) -> Bar:
+def created_bar(batch_size: int, run_epochs: int, steps: int, done=(), first=0) -> Bar:
+    """A bar in its first epoch, after executions that end at some steps."""
     bar = Bar(batch_size, run_epochs)
     bar.set_model(Model())
     bar.set_params({"verbose": 1, "epochs": 1, "steps": steps})
-    bar.on_epoch_begin(0)
+    bar.on_epoch_begin(first)
+    for bar.model.steps_done in done:
+        bar.on_train_batch_end(bar.model.steps_done - 1, {"loss": 0.5})
     return bar
 
 
@@ -169,28 +172,27 @@ def test_bar_ends_once_at_the_last_step_and_says_the_time_left(times, capsys):
     assert output.splitlines()[-1] == "2 h 0 min left"
 
 
-def test_bar_leaves_compilation_out_of_the_time_left(times, capsys):
-    """100 s of compilation; then 5 steps in 25 s, and an evaluation of 10 s: 60 s for 10 steps."""
-    times(0, 100, 125, 135)
-    bar = created_bar(batch_size=8, run_epochs=11, steps=10)
-    for done in (5, 10):
-        bar.model.steps_done = done
-        bar.on_train_batch_end(done - 1, {"loss": 0.5})
-    bar.on_epoch_end(0, {"loss": 0.5})
-    assert capsys.readouterr().out.splitlines()[-1] == "0 h 10 min left"
+LEFT = "2 h 43 min left, by 10 s a step, without evaluations"
 
 
-@pytest.mark.parametrize(("epochs", "said"), [(10, True), (2, False)])
-def test_bar_estimates_long_runs_from_their_first_steps(times, capsys, epochs, said):
-    """An execution of 10 steps takes 100 s, the first one 500 s more, for compilation."""
-    times(0, 600, 700, 800)
-    bar = created_bar(batch_size=8, run_epochs=epochs, steps=100)
-    for done in (10, 20, 30):
-        bar.model.steps_done = done
-        bar.on_train_batch_end(done - 1, {"loss": 0.5})
-    lines = [line for line in capsys.readouterr().out.splitlines() if "left" in line]
-    # Of 980 steps; a run of half an hour is not long.
-    assert lines == ["2 h 43 min left, by 10 s a step, without evaluations"] * said
+@pytest.mark.parametrize(
+    ("seconds", "epochs", "steps", "done", "lines"),
+    [
+        # Executions of 10 steps take 100 s, the first one 500 s more, for compilation: 980 steps.
+        ((0, 600, 700, 800), 10, 100, (10, 20, 30), [LEFT]),
+        ((0, 600, 700, 800), 2, 100, (10, 20, 30), []),  # a run of half an hour is not long
+        # 100 s of compilation; then 5 steps in 25 s, and an evaluation of 10 s: 60 s an epoch.
+        ((0, 100, 125, 135), 11, 10, (5, 10, "end"), ["0 h 10 min left"]),
+    ],
+)
+def test_bar_leaves_compilation_out_of_the_time_left(
+    times, capsys, seconds, epochs, steps, done, lines
+):
+    times(*seconds)
+    bar = created_bar(8, epochs, steps, [one for one in done if one != "end"])
+    if "end" in done:
+        bar.on_epoch_end(0, {"loss": 0.5})
+    assert [line for line in capsys.readouterr().out.splitlines() if "left" in line] == lines
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import re
 import signal
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 from safetensors.numpy import load
@@ -13,6 +12,7 @@ from support.loopback import cluster, free_port
 from support.pseudo_labels import write_selection
 from support.record_files import jpeg, write_tfds, write_tfrecords
 from support.starter import Starter, kill_at, names
+from support.zoo_weights import h5_arrays
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 NAMES = [f"class{number}" for number in range(4)]
@@ -64,14 +64,8 @@ def no_faults(server):
 
 
 def weights(server, run: str, tmp_path: Path) -> dict[str, np.ndarray]:
-    path = tmp_path / "weights.h5"
-    path.write_bytes(server.objects[f"bucket/{run}/model.weights.h5"].data)
-    found = {}
-    with h5py.File(path) as file:
-        file.visititems(
-            lambda name, item: found.update({name: item[()]} if hasattr(item, "shape") else {})
-        )
-    return found
+    (tmp_path / "weights.h5").write_bytes(server.objects[f"bucket/{run}/model.weights.h5"].data)
+    return h5_arrays(tmp_path / "weights.h5")
 
 
 def assert_same(server, one: str, other: str, tmp_path: Path) -> None:

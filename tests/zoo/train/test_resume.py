@@ -8,11 +8,11 @@ import sys
 import time
 from pathlib import Path
 
-import h5py
 import keras
 import numpy as np
 import pytest
 from support.loopback import cluster, free_port
+from support.zoo_weights import h5_arrays
 
 import lambda_keras  # noqa: F401  registers the layers of the saved models
 
@@ -131,15 +131,6 @@ def without_seconds(values: dict) -> dict:
     }
 
 
-def arrays(path: Path) -> dict[str, np.ndarray]:
-    found = {}
-    with h5py.File(path) as file:
-        file.visititems(
-            lambda name, item: found.update({name: item[()]} if hasattr(item, "shape") else {})
-        )
-    return found
-
-
 def assert_same(whole: Path, folder: Path, names: list[str]) -> None:
     """Compares results and weights to the bit."""
     for name in names:
@@ -150,7 +141,7 @@ def assert_same(whole: Path, folder: Path, names: list[str]) -> None:
             first, second = ([without_seconds(json.loads(t)) for t in text] for text in texts)
             assert first == second
         elif name.endswith(".h5"):
-            first, second = arrays(one), arrays(other)
+            first, second = h5_arrays(one), h5_arrays(other)
             assert first.keys() == second.keys()
             assert len(first) > 50
             for key, value in first.items():

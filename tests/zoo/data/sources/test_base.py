@@ -12,7 +12,7 @@ from zoo.data.augment import fold_in
 from zoo.data.sources import base
 from zoo.data.sources.base import DataSource, IndexedSource
 from zoo.data.sources.stored import Pixels
-from zoo.devices import ONLY_HOST, Host
+from zoo.devices import ONLY_HOST
 from zoo.files import write_json
 
 COUNT, BATCH = 22, 4
@@ -38,19 +38,6 @@ def test_every_epoch_has_the_full_batches_in_another_order():
     assert len({*epochs.ravel()}) > 20  # each leaves out others
     assert epochs[0].tolist() != epochs[1].tolist() != sorted(epochs[1])
     assert images.tolist() != read(6 * steps, seed=4).tolist()
-
-
-def test_every_test_image_comes_once_and_the_first_are_of_many_classes():
-
-    def testing(host: Host) -> list[int]:
-        return [int(record["image"]) for record in SOURCE.testing(BATCH, host).unbatch()]
-
-    whole = testing(ONLY_HOST)
-    assert sorted(whole) == list(range(COUNT))
-    assert whole != sorted(whole)
-    hosts = [testing(Host(i, 2)) for i in range(2)]
-    batches = [whole[i : i + BATCH] for i in range(0, COUNT, BATCH)]
-    assert hosts == [[image for batch in batches for image in batch[i : i + 2]] for i in (0, 2)]
 
 
 class Source(DataSource):
