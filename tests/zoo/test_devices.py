@@ -8,17 +8,9 @@ import keras
 import pytest
 import tensorflow as tf
 
+from zoo import devices
 from zoo.config import DataConfig
 from zoo.data.load import load_data
-from zoo.devices import (
-    Devices,
-    Host,
-    find_devices,
-    one_line,
-    strategy_of,
-    tpu_name,
-    unseen_accelerator,
-)
 from zoo.inference.classifier import predict
 
 TWO_CPUS = """
@@ -44,19 +36,19 @@ def gpu(kind):
 
 
 def test_auto_on_one_cpu_is_one_device():
-    chosen = find_devices("auto")
-    assert chosen == Devices(1, Host(), "CPU")
+    chosen = devices.find_devices("auto")
+    assert chosen == devices.Devices(1, devices.Host(), "CPU")
     assert str(chosen) == "CPU, 1 replica(s)"
     assert chosen.chief
-    assert str(Devices(8, Host(1, 2), "TPU")) == "TPU, 8 replica(s) on 2 hosts"
-    assert not Devices(8, Host(1, 2), "TPU").chief
+    assert str(devices.Devices(8, devices.Host(1, 2), "TPU")) == "TPU, 8 replica(s) on 2 hosts"
+    assert not devices.Devices(8, devices.Host(1, 2), "TPU").chief
 
 
 def test_hosts_share_every_batch():
-    host = Host(1, 2)
+    host = devices.Host(1, 2)
     assert host.size(6) == 3
     assert [host.number(position, 6) for position in range(5)] == [3, 4, 5, 9, 10]
-    assert host.split(6) == [Host(3, 6), Host(4, 6), Host(5, 6)]
+    assert host.split(6) == [devices.Host(3, 6), devices.Host(4, 6), devices.Host(5, 6)]
     assert host.split(3) == [host]
     with pytest.raises(ValueError, match="expected a multiple of 2, the number of hosts"):
         host.size(7)
@@ -69,19 +61,19 @@ def test_hosts_share_every_batch():
     + [("auto", None, 2, "mirrored"), ("one_device", "t", 2, "one_device")],
 )
 def test_auto_prefers_tpu_then_several_gpus(name, tpu, gpus, expected):
-    assert strategy_of(name, tpu, gpus) == expected
+    assert devices.strategy_of(name, tpu, gpus) == expected
 
 
 def test_name_of_a_tpu(environ):
-    assert tpu_name(None, nothing) is None
-    assert tpu_name(None, lambda kind: [kind]) == "local"
+    assert devices.tpu_name(None, nothing) is None
+    assert devices.tpu_name(None, lambda kind: [kind]) == "local"
     environ(TPU_NAME="from-environment")
-    assert tpu_name(None, nothing) == "from-environment"
-    assert tpu_name("named", nothing) == "named"
+    assert devices.tpu_name(None, nothing) == "from-environment"
+    assert devices.tpu_name("named", nothing) == "named"
 
 
 def test_replicas_divide_the_batch_of_all_hosts():
-    four = Devices(4, Host(), "CPU", tf.distribute.OneDeviceStrategy("cpu:0"))
+    four = devices.Devices(4, devices.Host(), "CPU", tf.distribute.OneDeviceStrategy("cpu:0"))
     (batch, *_) = four.distribute(lambda _: tf.data.Dataset.range(8).batch(8), 8)
     assert batch.numpy().tolist() == [0, 1]
 
@@ -89,14 +81,14 @@ def test_replicas_divide_the_batch_of_all_hosts():
 def test_tpu_without_the_wheel_for_tpus_names_the_extra():
     operation = "No OpKernel was registered to support Op 'ConfigureDistributedTPU'"
     message = r"^the TPU 'local': .* pip install 'SOURCE\[tpu\]', SOURCE"
-    with pytest.raises(ValueError, match=message), one_line("the TPU 'local'"):
+    with pytest.raises(ValueError, match=message), devices.one_line("the TPU 'local'"):
         raise tf.errors.InvalidArgumentError(None, None, operation)
 
 
 @pytest.mark.usefixtures("on_jax")
 def test_jax_takes_no_name_of_a_tpu():
     with pytest.raises(ValueError, match=r"expected none on JAX.* Received: 'local'"):
-        find_devices("auto", "local")
+        devices.find_devices("auto", "local")
 
 
 CPU = "{} and takes the CPU: pip install 'SOURCE["
@@ -114,25 +106,25 @@ UNSEEN = [
 @pytest.mark.parametrize(("file", "backend", "line"), UNSEEN)
 def test_accelerator_that_the_backend_does_not_see(tmp_path, environ, file, backend, line):
     """Unless the environment hides it on purpose."""
-    assert unseen_accelerator(backend, tmp_path) is None
+    assert devices.unseen_accelerator(backend, tmp_path) is None
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).touch()
-    said = unseen_accelerator(backend, tmp_path)
+    said = devices.unseen_accelerator(backend, tmp_path)
     assert said == line or said.startswith(f"{backend} does not see the ")
     assert line is None or line.format(tmp_path / file) in said
-    seen = unseen_accelerator(backend, tmp_path, lambda kind: [kind])  # TensorFlow's own list
+    seen = devices.unseen_accelerator(backend, tmp_path, lambda kind: [kind])
     assert seen == (said if backend == "jax" else None)
     environ(CUDA_VISIBLE_DEVICES="-1")
-    assert unseen_accelerator(backend, tmp_path) == (None if "nvidia" in file else said)
+    assert devices.unseen_accelerator(backend, tmp_path) == (None if "nvidia" in file else said)
     environ(CUDA_VISIBLE_DEVICES=None, JAX_PLATFORMS="cpu")
-    assert unseen_accelerator(backend, tmp_path) == (None if backend == "jax" else said)
+    assert devices.unseen_accelerator(backend, tmp_path) == (None if backend == "jax" else said)
 
 
 @pytest.mark.parametrize(("file", "seen"), [("nvidia0", nothing), ("accel0", gpu)])
 def test_run_on_the_cpu_says_which_accelerator_it_misses(tmp_path, capsys, file, seen):
     (tmp_path / file).touch()
-    find_devices("one_device", seen=seen, folder=tmp_path)
-    said = unseen_accelerator("tensorflow", tmp_path, seen)
+    devices.find_devices("one_device", seen=seen, folder=tmp_path)
+    said = devices.unseen_accelerator("tensorflow", tmp_path, seen)
     assert said
     assert capsys.readouterr().err == (f"{said}\n" if seen is nothing else "")
 

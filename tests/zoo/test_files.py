@@ -16,27 +16,9 @@ import tensorflow as tf
 from support.lfs import LFS_POINTER, PULL
 
 from lambda_keras.weights import hub
+from zoo import files
 from zoo.config import DataConfig
 from zoo.data.readable import check_readable
-from zoo.files import (
-    POINTER,
-    FullDiskError,
-    atomic_files,
-    atomic_write,
-    check_output,
-    expand,
-    find_pointer,
-    held,
-    is_litter,
-    local_copy,
-    location,
-    new_folders,
-    next_version,
-    remove,
-    remove_partial,
-    restore,
-    why_no_file,
-)
 from zoo.inference.images import read_pixels
 from zoo.inference.source.published import Published
 from zoo.inference.source.run import Run
@@ -45,7 +27,7 @@ from zoo.inference.source.run import Run
 @pytest.mark.parametrize("folder", [False, True])
 def test_replaces_when_all_went_well_and_else_keeps_the_old(tmp_path, folder):
     target = tmp_path / "new" / "a.weights.h5"
-    with atomic_write(target) as path:
+    with files.atomic_write(target) as path:
         assert path.name.endswith(".weights.h5")
         path.write_text("new")
     with pytest.raises(OSError, match="disk full"):
@@ -55,7 +37,7 @@ def test_replaces_when_all_went_well_and_else_keeps_the_old(tmp_path, folder):
 
 
 def write_half(target, folder):
-    with atomic_write(target) as path:
+    with files.atomic_write(target) as path:
         if folder:
             path.mkdir()
             path /= "b"
@@ -67,10 +49,10 @@ def write_half(target, folder):
 BUSY = """
 import sys
 from pathlib import Path
-from zoo.files import atomic_write, held
+from zoo.files import files.atomic_write, files.held
 
 kind, path = sys.argv[1:]
-with (atomic_write if kind == "write" else held)(Path(path)) as beside:
+with (files.atomic_write if kind == "write" else files.held)(Path(path)) as beside:
     if kind == "write":
         beside.write_text("half")
     print("busy", flush=True)
@@ -91,25 +73,25 @@ def busy(kind: str, path: Path):
 def test_what_is_being_written_stays_until_its_process_is_gone(tmp_path):
     target = tmp_path / "a"
     with busy("write", target):
-        remove_partial(tmp_path)
-        with atomic_write(target) as path:
+        files.remove_partial(tmp_path)
+        with files.atomic_write(target) as path:
             path.write_text("new")
-            remove_partial(tmp_path)
+            files.remove_partial(tmp_path)
         (left,) = tmp_path.glob(".partial-*")
         assert (left / "a").read_text() == "half"
-    remove_partial(tmp_path, "b")
+    files.remove_partial(tmp_path, "b")
     assert left.is_dir()
-    remove_partial(tmp_path, "a")
+    files.remove_partial(tmp_path, "a")
     assert list(tmp_path.iterdir()) == [target]
     assert target.read_text() == "new"
 
 
 def test_folder_is_held_by_one_process_until_it_is_gone(tmp_path):
     folder = tmp_path / "new" / "run"
-    with busy("hold", folder), pytest.raises(BlockingIOError), held(folder):
+    with busy("hold", folder), pytest.raises(BlockingIOError), files.held(folder):
         pass
     assert list(folder.iterdir()) == []
-    with held(folder):
+    with files.held(folder):
         (folder / "a").touch()
     assert list(folder.iterdir()) == [folder / "a"]
 
@@ -117,7 +99,7 @@ def test_folder_is_held_by_one_process_until_it_is_gone(tmp_path):
 def test_folder_that_is_held_and_stays_empty_is_removed_if_it_is_new(tmp_path):
     for place in (tmp_path / "new" / "run", tmp_path / "there"):
         (tmp_path / "there").mkdir(exist_ok=True)
-        with held(place):
+        with files.held(place):
             assert list(place.iterdir()) == []
     assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
 
@@ -132,7 +114,7 @@ def test_another_process_removes_an_empty_folder_before_it_is_held(tmp_path, mon
         flock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", removed_at_first)
-    with held(folder):
+    with files.held(folder):
         assert len(calls) == 2
         assert folder.is_dir()
 
@@ -149,16 +131,16 @@ def test_another_process_removes_a_folder_before_it_is_tried(tmp_path, monkeypat
         return mkdtemp(dir=dir, **arguments)
 
     monkeypatch.setattr(tempfile, "mkdtemp", removed_before)
-    check_output(tmp_path / "new" / "exports")
+    files.check_output(tmp_path / "new" / "exports")
     assert tried == [tmp_path / "new" / "exports", tmp_path / "new", tmp_path]
     with pytest.raises(ValueError, match=r"to write to\. Received: '/proc/none' \(No such file"):
-        check_output(Path("/proc/none"))
+        files.check_output(Path("/proc/none"))
 
 
 def test_another_process_leaves_an_empty_folder_that_is_held(tmp_path):
     with ExitStack() as holding:
-        with new_folders(tmp_path / "run"):
-            holding.enter_context(held(tmp_path / "run"))
+        with files.new_folders(tmp_path / "run"):
+            holding.enter_context(files.held(tmp_path / "run"))
         assert (tmp_path / "run").is_dir()
 
 
@@ -167,15 +149,15 @@ def test_file_system_without_locks_holds_nothing(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", fail)
-    with held(tmp_path), held(tmp_path):
+    with files.held(tmp_path), files.held(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("write", [atomic_write, next_version])
+@pytest.mark.parametrize("write", [files.atomic_write, files.next_version])
 def test_failed_writing_leaves_no_new_folder(tmp_path, write):
     """Such as on a full disk."""
-    with pytest.raises(FullDiskError), write(tmp_path / "exports" / "mine"):
+    with pytest.raises(files.FullDiskError), write(tmp_path / "exports" / "mine"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert list(tmp_path.iterdir()) == []
 
@@ -183,7 +165,7 @@ def test_failed_writing_leaves_no_new_folder(tmp_path, write):
 def test_files_of_a_folder_come_together(tmp_path):
     folder = tmp_path / "new" / "evaluation"
     for number in range(2):
-        with atomic_files(folder) as beside, atomic_write(beside / "a") as path:
+        with files.atomic_files(folder) as beside, files.atomic_write(beside / "a") as path:
             path.write_text(str(number))
             (beside / f"b{number}").touch()
     before = sorted(folder.iterdir())
@@ -191,12 +173,12 @@ def test_files_of_a_folder_come_together(tmp_path):
     assert (folder / "a").read_text() == "1"
 
     def fill(place):
-        with atomic_files(place) as beside, atomic_write(beside / "a") as path:
+        with files.atomic_files(place) as beside, files.atomic_write(beside / "a") as path:
             path.with_name("c").touch()
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     for place in (folder, tmp_path / "full" / "evaluation"):
-        with pytest.raises(FullDiskError, match=f": '{place}'$"):
+        with pytest.raises(files.FullDiskError, match=f": '{place}'$"):
             fill(place)
     assert sorted(folder.iterdir()) == before
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
@@ -206,7 +188,7 @@ def test_writing_clears_away_what_was_left_of_the_same_file(tmp_path):
     (tmp_path / ".partial-1-a").write_text("half")
     (tmp_path / ".partial-1-b").write_text("half")
     (tmp_path / ".partial-2-a").symlink_to("nowhere")
-    with atomic_write(tmp_path / "a") as path:
+    with files.atomic_write(tmp_path / "a") as path:
         (path.parent / ".tmpXYZ").write_text("what a library writes first")
         path.write_text("new")
     assert sorted(p.name for p in tmp_path.iterdir()) == [".partial-1-b", ".partial-2-a", "a"]
@@ -218,11 +200,11 @@ def test_taken_for_left_over_before_it_is_locked(tmp_path, monkeypatch):
     def first_one_removed(**arguments):
         made.append(mkdtemp(**arguments))
         if len(made) == 1:
-            remove_partial(tmp_path)
+            files.remove_partial(tmp_path)
         return made[-1]
 
     monkeypatch.setattr(tempfile, "mkdtemp", first_one_removed)
-    with atomic_write(tmp_path / "a") as path:
+    with files.atomic_write(tmp_path / "a") as path:
         path.write_text("new")
     assert len(made) == 2
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
@@ -238,21 +220,21 @@ def test_taken_for_left_over_before_it_is_locked(tmp_path, monkeypatch):
 )
 def test_full_disk_is_said_of_the_file(tmp_path, error):
     def write():
-        with atomic_write(tmp_path / "a") as path, atomic_write(tmp_path / "card"):
+        with files.atomic_write(tmp_path / "a") as path, files.atomic_write(tmp_path / "card"):
             path.write_text("whole")
             raise error
 
-    with pytest.raises(FullDiskError, match=r"(No space left|quota exceeded).*: '.*/card'"):
+    with pytest.raises(files.FullDiskError, match=r"(No space left|quota exceeded).*: '.*/card'"):
         write()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_folder_that_another_process_writes_meanwhile_is_kept(tmp_path):
     def write():
-        with atomic_write(tmp_path / "a") as path:
+        with files.atomic_write(tmp_path / "a") as path:
             path.mkdir()
             (path / "mine").touch()
-            with atomic_write(tmp_path / "a") as other:
+            with files.atomic_write(tmp_path / "a") as other:
                 other.mkdir()
                 (other / "yours").touch()
 
@@ -267,84 +249,84 @@ def test_folder_takes_the_place_of_another(tmp_path):
         for name in left:
             (tmp_path / name).mkdir()
             (tmp_path / name / "old").touch()
-        with atomic_write(tmp_path / "a", over_folder=True) as path:
+        with files.atomic_write(tmp_path / "a", over_folder=True) as path:
             path.mkdir()
             (path / "new").touch()
             if left == ["a"]:
                 assert (tmp_path / "a" / "old").exists()
         assert sorted(tmp_path.rglob("*")) == [tmp_path / "a", tmp_path / "a/new"]
-        remove(tmp_path / "a")
+        files.remove(tmp_path / "a")
 
 
 def test_folder_moved_aside_comes_back(tmp_path):
     old = tmp_path / ".old-a"
     old.mkdir()
     (old / "b").touch()
-    restore(tmp_path / "a")
+    files.restore(tmp_path / "a")
     (tmp_path / "a").rename(old)
     (tmp_path / "a").mkdir()  # without files
-    restore(tmp_path / "a")
+    files.restore(tmp_path / "a")
     assert sorted(tmp_path.rglob("*")) == [tmp_path / "a", tmp_path / "a/b"]
     old.mkdir()
-    restore(tmp_path / "a")
+    files.restore(tmp_path / "a")
     assert old.is_dir()  # nothing is removed
     old.rmdir()
     with (
         pytest.raises(FileNotFoundError),  # nothing was written
-        atomic_write(tmp_path / "a", over_folder=True),
+        files.atomic_write(tmp_path / "a", over_folder=True),
     ):
         pass
     assert sorted(tmp_path.rglob("*")) == [tmp_path / "a", tmp_path / "a/b"]
 
 
 def test_versions_are_numbered_while_others_are_written(tmp_path):
-    with next_version(tmp_path / "new") as (first, beside):
+    with files.next_version(tmp_path / "new") as (first, beside):
         beside.mkdir()
-        with next_version(tmp_path / "new") as (second, other):
+        with files.next_version(tmp_path / "new") as (second, other):
             other.mkdir()
     assert (first.name, second.name) == ("1", "2")
     assert sorted(path.name for path in first.parent.iterdir()) == ["1", "2"]
     (first.parent / "10").mkdir()
-    with next_version(first.parent) as (folder, beside):
+    with files.next_version(first.parent) as (folder, beside):
         beside.mkdir()
     assert folder.name == "11"
 
 
 @pytest.mark.parametrize("name", [".git", "__MACOSX", "~$a.doc", "Thumbs.db", "@eaDir"])
 def test_litter(name):
-    assert is_litter(name)
-    assert not is_litter(f"a{name}")
+    assert files.is_litter(name)
+    assert not files.is_litter(f"a{name}")
 
 
 def test_bucket(bucket, tmp_path):
-    folder = location(f"{bucket}/runs/one")
+    folder = files.location(f"{bucket}/runs/one")
     assert str(folder / "a.txt") == f"{bucket}/runs/one/a.txt"
     for text in ("first", "2nd"):
-        with atomic_write(folder / "a.txt") as path:
+        with files.atomic_write(folder / "a.txt") as path:
             assert path.is_relative_to(tempfile.gettempdir())
             path.write_text(text)
-        with local_copy(folder / "a.txt") as path:
+        with files.local_copy(folder / "a.txt") as path:
             assert path.name == "a.txt"
             assert path.read_text() == text
         assert not path.exists()
     with pytest.raises(OSError, match="disk full"):
         write_half(folder / "a.txt", folder=False)
     assert (folder / "a.txt").read_text() == "2nd"
-    remove(folder / "a.txt")
-    remove(folder / "a.txt")
+    files.remove(folder / "a.txt")
+    files.remove(folder / "a.txt")
     assert not (folder / "a.txt").exists()
-    remove(folder.parent)
-    remove(folder.parent)
+    files.remove(folder.parent)
+    files.remove(folder.parent)
     assert not folder.exists()
 
 
 @pytest.mark.parametrize("name", ["http://a/b", "gs://", "gs:///b"])
 def test_other_places(name):
-    assert location("runs") == Path("runs")
-    assert location("~/runs") == Path.home() / "runs"
+    assert files.location("runs") == Path("runs")
+    assert files.location("~/runs") == Path.home() / "runs"
     assert DataConfig(source="image_folder", dir="~/a").dir == str(Path.home() / "a")
     with pytest.raises(ValueError, match=rf"a bucket, gs://BUCKET/FOLDER\. Received: '{name}'"):
-        location(name)
+        files.location(name)
 
 
 @pytest.mark.parametrize(
@@ -352,7 +334,7 @@ def test_other_places(name):
     [("a\0b", "embedded null byte"), ("\ud800.jpg", "'utf-8' codec"), ("missing", "No such file")],
 )
 def test_names_that_are_no_files(name, why):
-    assert why in why_no_file(name)
+    assert why in files.why_no_file(name)
 
 
 PATTERNS = {
@@ -381,30 +363,35 @@ def test_patterns_match_names_with_brackets(pattern, where, tmp_path, bucket):
         tf.io.write_file(f"{root}/photos [2021]/{name}", b"x")
     tf.io.gfile.makedirs(f"{root}/year [1]/deep")
     tf.io.write_file(f"{root}/year [1]/deep/d.png", b"x")
-    assert expand(f"{root}/{pattern}") == [f"{root}/{name}" for name in PATTERNS[pattern]]
+    assert files.expand(f"{root}/{pattern}") == [f"{root}/{name}" for name in PATTERNS[pattern]]
 
 
 def test_files_that_a_pattern_misses_by_their_case(tmp_path, capsys):
     for name in ("a.jpg", "b.JPG", "c.Jpg", "d.png"):
         (tmp_path / name).touch()
-    assert expand(f"{tmp_path}/*.jpg") == [f"{tmp_path}/a.jpg"]
+    assert files.expand(f"{tmp_path}/*.jpg") == [f"{tmp_path}/a.jpg"]
     line = capsys.readouterr().err
     assert line.startswith(f"2 files left out, which match {tmp_path}/*.jpg but for upper and ")
-    assert len(expand(line.rpartition("; ")[2].split("'")[1])) == 3
+    assert len(files.expand(line.rpartition("; ")[2].split("'")[1])) == 3
     assert capsys.readouterr().err == ""
 
 
 def test_pointers_of_git_lfs_are_no_files(tmp_path):
     """The zoo finds them as `lambda_keras` does."""
-    assert POINTER == hub.POINTER
+    assert files.POINTER == hub.POINTER
     (tmp_path / "a").write_bytes(b"version 1")
     (tmp_path / "empty").touch()
-    assert find_pointer(tmp_path) == why_no_file(tmp_path / "a") == hub.why_pointer("gone") == ""
+    assert (
+        files.find_pointer(tmp_path)
+        == files.why_no_file(tmp_path / "a")
+        == hub.why_pointer("gone")
+        == ""
+    )
     path = tmp_path / "b" / "c.onnx"
     path.parent.mkdir()
     path.write_bytes(LFS_POINTER)
-    assert why_no_file(path) == hub.why_pointer(path) == PULL
-    assert find_pointer(tmp_path) == f"c.onnx is {PULL}"
+    assert files.why_no_file(path) == hub.why_pointer(path) == PULL
+    assert files.find_pointer(tmp_path) == f"c.onnx is {PULL}"
 
 
 def test_pointers_of_git_lfs_are_named_by_commands(tmp_path, run, published):

@@ -6,18 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from zoo.data.pseudo_records import (
-    SELECTION,
-    PseudoLabel,
-    SelectedFile,
-    Selection,
-    parse,
-    read_selection,
-    soft_label,
-)
+from zoo.data import pseudo_records
 from zoo.files import write_json
 
-LABEL = PseudoLabel(
+LABEL = pseudo_records.PseudoLabel(
     image=b"\xff\xd8\xff",
     name="a.jpg",
     classes=[2, 0],
@@ -31,7 +23,7 @@ LABEL = PseudoLabel(
 
 
 def test_parsed_record_is_the_label():
-    found = parse(tf.constant(LABEL.serialize()))
+    found = pseudo_records.parse(tf.constant(LABEL.serialize()))
     assert found["label"] == 2
     for name, value in asdict(LABEL).items():
         value = value.encode() if isinstance(value, str) else value
@@ -62,7 +54,9 @@ def test_records_are_ordinary_shards_of_imagenet():
     ],
 )
 def test_other_classes_share_the_rest(label, temperature, expected):
-    found = soft_label(parse(tf.constant(label.serialize())), len(expected), temperature)
+    found = pseudo_records.soft_label(
+        pseudo_records.parse(tf.constant(label.serialize())), len(expected), temperature
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
@@ -70,25 +64,34 @@ def test_other_classes_share_the_rest(label, temperature, expected):
 def selected(tmp_path):
     """A folder of one selected file, and what describes it."""
     (tmp_path / "train-0").write_bytes(b"12345678")
-    selection = Selection(
+    selection = pseudo_records.Selection(
         class_names=("cat", "dog"),
         teacher="network-0123456789ab",
-        files=(SelectedFile(name="train-0", records=3, bytes=8),),
+        files=(pseudo_records.SelectedFile(name="train-0", records=3, bytes=8),),
         settings={"threshold": 0.3},
         counts_before=(4, 5),
         counts_after=(2, 1),
         left_out={"threshold": 6},
     )
-    write_json(tmp_path / SELECTION, selection.model_dump(mode="json"))
+    write_json(tmp_path / pseudo_records.SELECTION, selection.model_dump(mode="json"))
     return tmp_path, selection
 
 
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        (lambda folder: (folder / SELECTION).unlink(), "expected a folder of python -m zoo.pseudo"),
-        (lambda folder: (folder / SELECTION).write_text("{}"), "class_names: Field required"),
-        (lambda folder: (folder / SELECTION).write_text("{"), "expected an intact select.json"),
+        (
+            lambda folder: (folder / pseudo_records.SELECTION).unlink(),
+            "expected a folder of python -m zoo.pseudo",
+        ),
+        (
+            lambda folder: (folder / pseudo_records.SELECTION).write_text("{}"),
+            "class_names: Field required",
+        ),
+        (
+            lambda folder: (folder / pseudo_records.SELECTION).write_text("{"),
+            "expected an intact select.json",
+        ),
         (lambda folder: (folder / "train-0").unlink(), "train-0. Received: no such file"),
         (lambda folder: (folder / "train-0").write_bytes(b"1"), "expected 8 bytes in"),
     ],
@@ -97,7 +100,7 @@ def test_damaged_selection_is_refused(selected, change, part):
     folder, _ = selected
     change(folder)
     with pytest.raises(ValueError, match=r"data\.pseudo\.dir: ") as caught:
-        read_selection(folder)
+        pseudo_records.read_selection(folder)
     assert part in str(caught.value)
 
 
@@ -109,7 +112,7 @@ def test_damaged_selection_is_refused(selected, change, part):
     ],
 )
 def test_teacher_of_other_classes_is_refused(selected, names, part):
-    assert read_selection(selected[0]) == selected[1]
+    assert pseudo_records.read_selection(selected[0]) == selected[1]
     selected[1].check_classes(["cat", "dog"])
     with pytest.raises(ValueError, match=part):
         selected[1].check_classes(names)

@@ -10,18 +10,9 @@ import tensorflow as tf
 import tf_keras
 from pycocotools.mask import decode
 
-from zoo.detection import detector
+from zoo.detection import detector, experiment
 from zoo.detection.config import DetectionConfig
 from zoo.detection.detector import Detector, average_precision
-from zoo.detection.experiment import (
-    FOUND,
-    MASKS,
-    SOURCES,
-    Task,
-    create_experiment,
-    infer,
-    to_coco,
-)
 from zoo.detection.shards import Labels
 
 HEIGHT, WIDTH = 40, 80
@@ -60,7 +51,7 @@ def test_thresholds_are_scores(threshold):
 def test_objects_have_the_ids_of_the_annotations():
     class Finds(Detector):
         def detect(self, *_):
-            return to_coco(outputs(), [1])
+            return experiment.to_coco(outputs(), [1])
 
     detector = Finds("a", None, None, Labels(categories={1: "b", 3: "a"}, file_ids={3: 0}))
     found = detector(np.zeros((HEIGHT, WIDTH, 3), "uint8"), 0)
@@ -72,7 +63,7 @@ def test_objects_have_the_ids_of_the_annotations():
 
 
 def test_boxes_are_those_of_the_image():
-    found = to_coco(outputs(), np.array([7]))
+    found = experiment.to_coco(outputs(), np.array([7]))
     assert json.loads(json.dumps(found)) == found  # plain numbers
     assert [one["bbox"] for one in found] == [[8, 4, 40, 20], [0, 20, 20, 20]]
     assert [one["category_id"] for one in found] == [3, 1]
@@ -80,11 +71,11 @@ def test_boxes_are_those_of_the_image():
     assert {one["image_id"] for one in found} == {7}
     boxes = {key: value for key, value in outputs().items() if "masks" not in key}
     without = [{k: v for k, v in one.items() if k != "segmentation"} for one in found]
-    assert to_coco(boxes, [7]) == without
+    assert experiment.to_coco(boxes, [7]) == without
 
 
 def test_masks_are_in_the_boxes():
-    first, second = to_coco(outputs(), [7])
+    first, second = experiment.to_coco(outputs(), [7])
     for one, (left, top, right, bottom) in ((first, (8, 4, 28, 24)), (second, (0, 20, 10, 40))):
         pixels = decode(one["segmentation"])
         expected = np.zeros((HEIGHT, WIDTH), bool)
@@ -101,36 +92,38 @@ def test_boxes_are_cut_where_the_image_ends():
         given.update(arguments)
         return {**outputs(), "rpn_boxes": None}
 
-    found = infer(model, np.zeros((1, 64, 64, 3)), {}, outputs()["image_info"])
+    found = experiment.infer(model, np.zeros((1, 64, 64, 3)), {}, outputs()["image_info"])
     np.testing.assert_array_equal(given["image_shape"], [[20, 20]])
     assert not given["training"]
     assert "rpn_boxes" not in found
 
 
-@pytest.mark.parametrize("name", [*FOUND[::2], MASKS, *SOURCES])
+@pytest.mark.parametrize("name", [*experiment.FOUND[::2], experiment.MASKS, *experiment.SOURCES])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_outputs_that_are_not_finite_are_an_error(name, value, truth):
     """Of whatever part of the network, of which non-maximum suppression makes no objects."""
     levels = {"3": np.zeros((2, 4, 4, 6), "float32"), "4": np.zeros((2, 2, 2, 6), "float32")}
     both = {key: np.repeat(array, 2, 0) for key, array in outputs().items()}
-    inner = {key: copy.deepcopy(levels) for key in SOURCES[:4]}
-    inner |= {key: np.zeros((2, 5, 3), "float32") for key in SOURCES[4:]}
+    inner = {key: copy.deepcopy(levels) for key in experiment.SOURCES[:4]}
+    inner |= {key: np.zeros((2, 5, 3), "float32") for key in experiment.SOURCES[4:]}
     every = {**both, **inner}
     info = both["image_info"]
 
     def run():
-        found = infer(lambda *_, **__: every, np.zeros((2, 64, 64, 3)), {}, info)
+        found = experiment.infer(lambda *_, **__: every, np.zeros((2, 64, 64, 3)), {}, info)
         return {key: np.asarray(array) for key, array in found.items()}
 
-    assert len(to_coco(run(), [1, 2])) == 4
+    assert len(experiment.to_coco(run(), [1, 2])) == 4
     wrong = every[name]["4"] if name in inner and isinstance(every[name], dict) else every[name]
     wrong[1, ..., -1] = value
     found = run()
     assert np.isfinite(found["detection_scores"][0]).all()  # of the other image
     message = r"finite outputs of .*\. Received: (nan|-?inf) in detection_"
     with pytest.raises(ValueError, match=message):
-        to_coco(found, [1, 2])
-    task = Task(create_experiment(DetectionConfig(), {1: "disc"}), annotations=truth)
+        experiment.to_coco(found, [1, 2])
+    task = experiment.Task(
+        experiment.create_experiment(DetectionConfig(), {1: "disc"}), annotations=truth
+    )
     with pytest.raises(ValueError, match=message):
         task.aggregate_logs(
             None,
@@ -148,8 +141,9 @@ def test_outputs_that_are_not_finite_are_an_error(name, value, truth):
 
 def test_detections_of_all_steps_and_devices_are_evaluated(truth):
     """The annotations and the averages stay plain lists and dictionaries, as JSON needs them."""
-    experiment = create_experiment(DetectionConfig(), {1: "disc", 2: "square", 3: "triangle"})
-    task = Task(experiment, annotations=truth)
+    categories = {1: "disc", 2: "square", 3: "triangle"}
+    created = experiment.create_experiment(DetectionConfig(), categories)
+    task = experiment.Task(created, annotations=truth)
 
     def step(*ids):
         batches = [{**outputs(), "source_id": np.array([number])} for number in ids]
@@ -176,7 +170,7 @@ def test_numbers_are_rounded():
     given = outputs()
     given["detection_scores"][0, 0] = 0.1234567
     given["detection_boxes"][0, 0, 1] = 2.12345
-    one = max(to_coco(given, [1]), key=lambda one: one["category_id"])
+    one = max(experiment.to_coco(given, [1]), key=lambda one: one["category_id"])
     assert one["score"] == 0.12346
     assert one["bbox"] == [8.494, 4, 39.506, 20]
 

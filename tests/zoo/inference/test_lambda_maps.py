@@ -10,14 +10,7 @@ from support.networks import TINY, images, randomize, tiny_model
 
 from lambda_keras.layers import GlobalAttention, HaloAttention, LambdaLayer, LocalAttention
 from lambda_keras.layers.pooling import average_pool
-from zoo.inference.lambda_maps import (
-    attention_layers,
-    attention_maps,
-    lambda_layers,
-    lambda_maps,
-    lambdas,
-    with_lambda_maps,
-)
+from zoo.inference import lambda_maps as maps_of
 
 HALO = {"block_size": 2, "halo_size": 1}
 # name: (grid, layer arguments); 12 filters, 3 heads, k = 4, and a scope of 3 unless said.
@@ -61,15 +54,15 @@ def groups_of(model, name, image):
 def everywhere(model, name, batch) -> np.ndarray:
     """Outputs of a layer for a batch, put together from its maps and its values.
 
-    Two maps of each kind have to be those of `lambda_maps` at their query.
+    Two maps of each kind have to be those of `maps_of.lambda_maps` at their query.
     """
-    grid, layer = lambda_layers(model)[name], model.get_layer(name)
-    extended = with_lambda_maps(model, [name])
+    grid, layer = maps_of.lambda_layers(model)[name], model.get_layer(name)
+    extended = maps_of.with_lambda_maps(model, [name])
     found = {key: np.asarray(maps) for key, maps in extended(batch, training=False).items()}
     outputs = model(batch, training=False)
     np.testing.assert_allclose(found.pop("probabilities"), outputs, rtol=1e-5, atol=1e-6)
     for number, row, column in ((0, 0, 0), (1, grid[0] - 1, 1 % grid[1])):
-        maps = vars(lambda_maps(model, name, batch[number], row, column))
+        maps = vars(maps_of.lambda_maps(model, name, batch[number], row, column))
         expected = {f"{name}_{kind}": part for kind, part in maps.items() if part is not None}
         assert found.keys() == expected.keys()
         for key, part in expected.items():
@@ -113,7 +106,7 @@ def test_each_map_follows_its_equation(multi_query):
     grid, (row, column) = (4, 6), (1, 4)
     model = network(grid, scope=(3, 5), intra_depth=2, multi_query=multi_query)
     (image,) = images(1, *grid, 3)
-    maps = lambda_maps(model, "looking", image, row, column)
+    maps = maps_of.lambda_maps(model, "looking", image, row, column)
     content, position = [], []
     for group in groups_of(model, "looking", image):
         q = ops.convert_to_numpy(group.queries)[0, row * grid[1] + column]
@@ -136,7 +129,7 @@ def test_layers_of_a_network_that_share_their_embeddings():
     model = tiny_model((8, 8, 3), arguments=arguments)
     randomize(model)
     layers = [layer for layer in model.layers if isinstance(layer, LambdaLayer)]
-    assert list(lambda_layers(model)) == [layer.name for layer in layers]
+    assert list(maps_of.lambda_layers(model)) == [layer.name for layer in layers]
     batch = images(2, 8, 8, 3)
     for layer in layers:
         assert len(layer.input) == 2
@@ -150,7 +143,7 @@ def test_half_precision_gives_float32_maps():
         model = network((3, 4))
     finally:
         keras.config.set_dtype_policy("float32")
-    maps = lambda_maps(model, "looking", images(1, 3, 4, 3)[0], 2, 3)
+    maps = maps_of.lambda_maps(model, "looking", images(1, 3, 4, 3)[0], 2, 3)
     assert maps.content.dtype == maps.position.dtype == "float32"
     assert np.isfinite(maps.content).all()
 
@@ -165,7 +158,7 @@ def test_lambdas_applied_to_queries_give_the_output(arguments):
     expected = output_of(model, model.get_layer("looking"), image)[0]
     queries = [ops.convert_to_numpy(one.queries)[0] for one in groups_of(model, "looking", image)]
     for row, column in ((0, 0), (3, 1), (1, 2)):
-        found = lambdas(model, "looking", image, row, column)
+        found = maps_of.lambdas(model, "looking", image, row, column)
         place = row * grid[1] + column
         outputs = [
             query[place] @ matrix for query, matrix in zip(queries, found, strict=True)
@@ -195,10 +188,10 @@ def test_attention_maps_applied_to_values_give_the_output(layer, groups, grid):
     expected = output_of(model, attention, image)[0]
     values = image.reshape(-1, 5) @ ops.convert_to_numpy(attention.value_kernel)
     values = np.broadcast_to(values.reshape(places, attention.groups, 4), (places, heads, 4))
-    assert attention_layers(model) == {"looking": grid}
+    assert maps_of.attention_layers(model) == {"looking": grid}
     last = [size - 1 for size in expected.shape[:2]]
     for row, column in ((0, 0), (1, 1), last):
-        maps = attention_maps(model, "looking", image, row, column)
+        maps = maps_of.attention_maps(model, "looking", image, row, column)
         np.testing.assert_allclose(maps.sum((1, 2)), 1, atol=1e-5)
         outputs = np.einsum("hm,mhv->hv", maps.reshape(heads, -1), values)
         np.testing.assert_allclose(outputs.ravel(), expected[row, column], atol=1e-5)
@@ -207,7 +200,7 @@ def test_attention_maps_applied_to_values_give_the_output(layer, groups, grid):
 def test_attention_maps_of_a_pooled_layer_are_at_all_positions():
     inputs = keras.Input((4, 6, 5))
     outputs = GlobalAttention(12, num_heads=3, strides=2, name="looking")(inputs)
-    maps = attention_maps(keras.Model(inputs, outputs), "looking", images(4, 6, 5), 3, 5)
+    maps = maps_of.attention_maps(keras.Model(inputs, outputs), "looking", images(4, 6, 5), 3, 5)
     np.testing.assert_allclose(maps.sum((1, 2)), np.ones(3), atol=1e-5)
 
 
@@ -215,17 +208,17 @@ def test_what_is_not_there_is_refused():
     model, (image,) = network((3, 4)), images(1, 3, 4, 3)
     message = "expected the name of a layer. Received: 'dense'. Allowed: looking"
     with pytest.raises(ValueError, match=re.escape(message)):
-        lambda_maps(model, "dense", image, 0, 0)
+        maps_of.lambda_maps(model, "dense", image, 0, 0)
     with pytest.raises(ValueError, match=re.escape(message)):
-        with_lambda_maps(model, ["looking", "dense"])
+        maps_of.with_lambda_maps(model, ["looking", "dense"])
     for row, column in ((3, 0), (0, 4), (-1, 0), (0, -1)):
         message = f"expected a position in the grid (3, 4) of looking. Received: ({row}, {column})"
         with pytest.raises(ValueError, match=re.escape(message)):
-            lambda_maps(model, "looking", image, row, column)
+            maps_of.lambda_maps(model, "looking", image, row, column)
     plain = keras.Model(model.input, model.layers[1].output)
-    assert lambda_layers(plain) == {}
+    assert maps_of.lambda_layers(plain) == {}
     with pytest.raises(ValueError, match="expected the name of a layer"):
-        lambda_maps(plain, "looking", image, 0, 0)
+        maps_of.lambda_maps(plain, "looking", image, 0, 0)
 
 
 def test_maps_that_are_not_finite():
@@ -233,7 +226,7 @@ def test_maps_that_are_not_finite():
     layer = model.get_layer("looking")
     for weights in layer.weights:
         weights.assign(ops.full_like(weights, 1e30))
-    for function, kind in ((lambda_maps, "content"), (lambdas, "lambdas")):
+    for function, kind in ((maps_of.lambda_maps, "content"), (maps_of.lambdas, "lambdas")):
         with pytest.raises(ValueError, match=rf"finite outputs of looking\. Received: .*in {kind}"):
             function(model, "looking", images(3, 4, 3), 1, 1)
     inputs = keras.Input((3, 4, 3))
@@ -241,4 +234,4 @@ def test_maps_that_are_not_finite():
     for weights in model.weights:
         weights.assign(ops.full_like(weights, 1e30))
     with pytest.raises(ValueError, match=r"finite outputs of looking\. Received: .* in attention"):
-        attention_maps(model, "looking", images(3, 4, 3), 1, 1)
+        maps_of.attention_maps(model, "looking", images(3, 4, 3), 1, 1)

@@ -10,13 +10,7 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 
 from zoo.data.crops import decode
-from zoo.pseudo_label.exclude import (
-    AT_ONCE,
-    Excluded,
-    perceptual_hashes,
-    read_excluded,
-    thumbnail,
-)
+from zoo.pseudo_label import exclude
 
 PARTS = [
     Image.fromarray(image[rows : rows + 200, columns : columns + 300])
@@ -33,8 +27,8 @@ def hashes(images, form="PNG", **options) -> np.ndarray:
     for image in images:
         file = io.BytesIO()
         image.save(file, form, **options)
-        small.append(thumbnail(decode(file.getvalue())))
-    return perceptual_hashes(np.stack(small))
+        small.append(exclude.thumbnail(decode(file.getvalue())))
+    return exclude.perceptual_hashes(np.stack(small))
 
 
 def different(one, other) -> np.ndarray:
@@ -84,22 +78,22 @@ def test_hashes_by_hand():
     # Just below the amplitude 1 of an orthonormal transform, which counts as none, and above it.
     waves += [100 + gray * np.cos(places) * np.ones((32, 1)) for gray in (0.04, 0.05)]
     expected = [2**63 + 2**62, 2**63 + 2**56, 2**63 + 2**55, 2**63, 2**63, 2**63 + 2**62]
-    found = perceptual_hashes(np.stack(waves))
+    found = exclude.perceptual_hashes(np.stack(waves))
     assert found.dtype == np.int64
     assert found.view("uint64").tolist() == expected
-    assert found.tolist() == [perceptual_hashes(one[None])[0] for one in waves]
+    assert found.tolist() == [exclude.perceptual_hashes(one[None])[0] for one in waves]
 
 
 def test_thumbnail_is_gray_in_a_graph_too():
     red = tf.constant(np.full((40, 60, 3), [255, 10, 0], "uint8"))
     expected = np.full((32, 32), 255 * 0.299 + 10 * 0.587)
-    np.testing.assert_allclose(tf.function(thumbnail)(red), expected, rtol=1e-5)
+    np.testing.assert_allclose(tf.function(exclude.thumbnail)(red), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("distance", [0, 1, 3, 6])
 def test_hash_with_a_bit_flipped_in_every_band_but_one_is_near(distance):
     known = np.random.default_rng(0).integers(-(2**63), 2**63, 5, "int64")
-    excluded = Excluded(np.zeros((0, 32), "uint8"), known, distance)
+    excluded = exclude.Excluded(np.zeros((0, 32), "uint8"), known, distance)
     bits = np.linspace(0, 64, distance + 2).astype(int)[:-1]  # the lowest one of each band
     flips = np.array([sum(2 ** int(bit) for bit in np.delete(bits, i)) for i in range(len(bits))])
     near = (known[3:4].view("uint64") ^ flips.astype("uint64")).view("int64")
@@ -110,13 +104,13 @@ def test_hash_with_a_bit_flipped_in_every_band_but_one_is_near(distance):
 def test_images_to_leave_out(tmp_path):
     """More than are hashed at once; digests of unreadable ones count, too."""
     image = Image.fromarray(np.arange(192, dtype="uint8").reshape(8, 8, 3))
-    for number in range(AT_ONCE + 2):
+    for number in range(exclude.AT_ONCE + 2):
         image.save(tmp_path / f"{number:04}.png")
     (tmp_path / "0001.png").write_bytes(b"no image")
-    sha256, found = read_excluded([f"{tmp_path}/*"], None)
-    assert sha256.shape == (AT_ONCE + 2, 32)
+    sha256, found = exclude.read_excluded([f"{tmp_path}/*"], None)
+    assert sha256.shape == (exclude.AT_ONCE + 2, 32)
     assert bytes(sha256[1]) == hashlib.sha256(b"no image").digest()
-    assert found.tolist() == hashes([image]).tolist() * (AT_ONCE + 1)
-    excluded = Excluded(sha256, found, 0)
+    assert found.tolist() == hashes([image]).tolist() * (exclude.AT_ONCE + 1)
+    excluded = exclude.Excluded(sha256, found, 0)
     assert excluded.by_digest(np.stack([sha256[1], sha256[2] ^ 1])).tolist() == [True, False]
-    assert [len(part) for part in read_excluded([], None)] == [0, 0]
+    assert [len(part) for part in exclude.read_excluded([], None)] == [0, 0]

@@ -11,15 +11,6 @@ import tensorflow as tf
 from support import networks
 
 from zoo.train import callbacks
-from zoo.train.callbacks import (
-    IN_PLACE_OF,
-    Bar,
-    DecodingSpeed,
-    SaveProgress,
-    give_network,
-    load_callback,
-    write_epochs,
-)
 from zoo.train.checkpoints import Progress
 from zoo.train.loop import TrainingModel
 from zoo.train.network import with_logits
@@ -52,7 +43,7 @@ def saving(tmp_path):
     files.save = lambda progress: saved.append((progress.step, len(progress.history)))
 
     def create(every_steps=None, patience=None, stop=lambda: False, progress=None):
-        save = SaveProgress(files, progress or Progress(), every_steps, patience, stop)
+        save = callbacks.SaveProgress(files, progress or Progress(), every_steps, patience, stop)
         save.set_model(Model())
         return save, save.model, saved
 
@@ -129,9 +120,9 @@ def test_removed_run_is_not_written_again(saving, tmp_path):
     assert saved == []
 
 
-def created_bar(batch_size: int, run_epochs: int, steps: int, done=(), first=0) -> Bar:
+def created_bar(batch_size: int, run_epochs: int, steps: int, done=(), first=0) -> callbacks.Bar:
     """A bar in its first epoch, after executions that end at some steps."""
-    bar = Bar(batch_size, run_epochs)
+    bar = callbacks.Bar(batch_size, run_epochs)
     bar.set_model(Model())
     bar.set_params({"verbose": 1, "epochs": 1, "steps": steps})
     bar.on_epoch_begin(first)
@@ -201,7 +192,7 @@ def test_bar_leaves_compilation_out_of_the_time_left(
 def test_says_once_how_fast_images_are_read(times, capsys, trained, epoch, said, waits):
     """A batch of 20 images comes every 2 seconds: 10 per second are read."""
     times(0, epoch, *range(epoch, epoch + 20, 2))
-    callback = DecodingSpeed(lambda: range(100), 20, seconds=9.5)
+    callback = callbacks.DecodingSpeed(lambda: range(100), 20, seconds=9.5)
     callback.on_epoch_begin(0)
     for _ in range(2):
         callback.on_epoch_end(0, {"images_per_second": trained})
@@ -215,7 +206,7 @@ def test_says_once_how_fast_images_are_read(times, capsys, trained, epoch, said,
 
 def test_one_line_of_json_for_each_epoch(tmp_path):
     history = [{"val_accuracy": 0.5}, {"val_accuracy": 0.75, "val_loss": float("nan")}]
-    write_epochs(tmp_path / "epochs.jsonl", Progress(9, history, [4, 8]))
+    callbacks.write_epochs(tmp_path / "epochs.jsonl", Progress(9, history, [4, 8]))
     lines = (tmp_path / "epochs.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [
         {"epoch": 1, "step": 4, "val_accuracy": 0.5},
@@ -264,10 +255,10 @@ MINE = f"{__name__}:Mine"
 )
 def test_callbacks_of_users(place, reason):
     if reason is None:
-        assert isinstance(load_callback(place), keras.callbacks.Callback)
+        assert isinstance(callbacks.load_callback(place), keras.callbacks.Callback)
         return
     with pytest.raises(ValueError, match=rf"training\.callbacks: expected .*{reason}"):
-        load_callback(place)
+        callbacks.load_callback(place)
 
 
 def place_of(kind: str) -> str:
@@ -275,17 +266,17 @@ def place_of(kind: str) -> str:
     return f"{MINE}.{kind}" if hasattr(Mine, kind) else f"keras.callbacks:{kind}"
 
 
-@pytest.mark.parametrize("kind", [kind.__name__ for kind in IN_PLACE_OF])
+@pytest.mark.parametrize("kind", [kind.__name__ for kind in callbacks.IN_PLACE_OF])
 def test_callbacks_whose_work_a_run_does_itself(kind):
     with pytest.raises(ValueError, match=rf"{kind}: instead use .*(optim|ema|resumes)"):
-        load_callback(place_of(kind))
+        callbacks.load_callback(place_of(kind))
 
 
 @pytest.mark.parametrize("kind", ["EarlyStopping", "ModelCheckpoint"])
 def test_callbacks_of_one_host(kind):
-    assert load_callback(place_of(kind), hosts=1)
+    assert callbacks.load_callback(place_of(kind), hosts=1)
     with pytest.raises(ValueError, match=f"{kind} on 2 hosts, which needs one"):
-        load_callback(place_of(kind), hosts=2)
+        callbacks.load_callback(place_of(kind), hosts=2)
 
 
 def fitted(*given, ema=None, epochs=2):
@@ -296,7 +287,7 @@ def fitted(*given, ema=None, epochs=2):
     loss = keras.losses.CategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.SGD(0.1), loss, weighted_metrics=["accuracy"])
     for callback in given:
-        give_network(callback, "mine:made", network, model)
+        callbacks.give_network(callback, "mine:made", network, model)
     batch = networks.images(4, 8, 8, 3), np.eye(5, dtype="float32")[:4]
     data = tf.data.Dataset.from_tensors(batch).repeat()
     options = {"validation_data": data, "validation_steps": 1, "steps_per_epoch": 2, "verbose": 0}

@@ -7,12 +7,7 @@ from support import networks
 
 from zoo.config import OptimizerConfig
 from zoo.train.loop import Lamb
-from zoo.train.optimizer import (
-    OPTIMIZERS,
-    add_weight_decay,
-    create_optimizer,
-    layer_rates,
-)
+from zoo.train.optimizer import OPTIMIZERS, add_weight_decay, create_optimizer, layer_rates
 
 
 def schedule(epochs=5, batch_size=128, **settings):
