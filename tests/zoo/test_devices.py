@@ -1,23 +1,9 @@
 """Choosing devices."""
 
-import json
-import subprocess
-import sys
-
-import keras
 import pytest
 import tensorflow as tf
 
 from zoo import devices
-from zoo.config import DataConfig
-from zoo.data.load import load_data
-from zoo.inference.classifier import predict
-
-TWO_CPUS = """
-import tensorflow as tf
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -127,27 +113,3 @@ def test_run_on_the_cpu_says_which_accelerator_it_misses(tmp_path, capsys, file,
     said = devices.unseen_accelerator("tensorflow", tmp_path, seen)
     assert said
     assert capsys.readouterr().err == (f"{said}\n" if seen is nothing else "")
-
-
-@pytest.mark.slow
-def test_training_on_two_devices(tmp_path):
-    code = f"""{TWO_CPUS}
-from zoo.train import __main__ as train
-train.main("--strategy mirrored --model.image_size 8 --training.epochs 1 "
-           "--optimizer.warmup_epochs 0 --output_dir {tmp_path}/run".split())
-try:
-    train.main("--strategy mirrored --data.batch_size 63 --output_dir {tmp_path}/odd".split())
-except ValueError as error:
-    print(error)
-"""
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr
-    assert "CPU, 2 replica(s)" in process.stdout
-    assert "data.batch_size: expected a multiple of 2" in process.stdout
-    # One device agrees with what two have found.
-    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
-    model = keras.models.load_model(tmp_path / "run" / "model.keras")
-    images, labels = load_data(DataConfig(), 8).test.sample(1000)
-    accuracy = (predict(model, images).argmax(-1) == labels).mean()
-    assert metrics["test"]["accuracy"] == pytest.approx(accuracy, abs=1e-6)
-    assert not (tmp_path / "odd").exists()

@@ -49,10 +49,10 @@ def write_half(target, folder):
 BUSY = """
 import sys
 from pathlib import Path
-from zoo.files import files.atomic_write, files.held
+from zoo.files import atomic_write, held
 
 kind, path = sys.argv[1:]
-with (files.atomic_write if kind == "write" else files.held)(Path(path)) as beside:
+with (atomic_write if kind == "write" else held)(Path(path)) as beside:
     if kind == "write":
         beside.write_text("half")
     print("busy", flush=True)

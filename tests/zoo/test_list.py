@@ -18,23 +18,24 @@ def listed(capsys, *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def test_table_has_every_model(capsys):
-    head, *lines = listed(capsys).splitlines()
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (
+            "resnet50 lambda_resnet26* --pretrained true",
+            ["lambda_resnet26t", "lambda_resnet26rpt_256"],
+        ),
+        ("lambda_resnet[5-9]0", ["lambda_resnet50"]),  # as of shells
+        ("", list(TABLE)),
+    ],
+)
+def test_patterns_and_pretrained(capsys, words, names):
+    head, *lines = listed(capsys, *words.split()).splitlines()
     assert head.split()[:2] == ["model", "parameters"]
-    assert [line.split()[0] for line in lines] == list(TABLE)
+    assert [line.split()[0] for line in lines] == names
+    assert "--pre" not in words or {line.split()[-1] for line in lines} == {"imagenet"}
     assert max(map(len, lines)) < 140
-
-
-def test_patterns_and_pretrained(capsys):
-    lines = listed(capsys, "resnet50", "lambda_resnet26*", "--pretrained", "true").splitlines()
-    assert [line.split()[0] for line in lines[1:]] == ["lambda_resnet26t", "lambda_resnet26rpt_256"]
-    assert [line.split()[-1] for line in lines[1:]] == ["imagenet"] * 2
     assert listed(capsys, "resnet_rs101").endswith(" imagenet-i192 imagenet-i160\n")
-
-
-def test_pattern_of_shells_with_brackets(capsys):
-    lines = listed(capsys, "lambda_resnet[5-9]0").splitlines()
-    assert [line.split()[0] for line in lines[1:]] == ["lambda_resnet50"]
 
 
 def test_json_has_every_field(capsys):

@@ -53,9 +53,12 @@ def test_task_of_a_command_line(here, arguments, task):
 
 
 def test_settings_that_state_no_task():
-    assert find_task({"training": {"epochs": 3}, "data": {"batch_size": 3}}) == "classification"
-    assert find_task({"training": {"strokes": 3}}) == "drawing"
-    assert find_task({"training": 3}) == "classification"
+    for training, task in (
+        ({"strokes": 3}, "drawing"),
+        ({"epochs": 3}, "classification"),
+        (3, None),
+    ):
+        assert find_task({"training": training}) == (task or "classification")
 
 
 def test_a_source_is_of_the_task_and_unknown_tasks_are_refused(tmp_path):

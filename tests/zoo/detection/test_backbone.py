@@ -135,10 +135,7 @@ def test_weights_of_a_classifier(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"overrides": {}},
-            r"strides \[4, 8, 16, 32\]. Received: lambda_resnet14 with strides \[1,",
-        ),
+        ({"overrides": {}}, r"\[4, 8, 16, 32\]. Received: lambda_resnet14 with strides \[1,"),
         ({"name": "resnet"}, "expected the name of a model"),
         ({"overrides": {"depth": 3}}, "expected an argument of LambdaResNet14"),
         ({"weights": "nothing.weights.h5"}, "nothing.weights.h5"),

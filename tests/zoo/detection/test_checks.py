@@ -49,23 +49,20 @@ def test_images_are_large_enough_at_the_smallest_scale(tmp_path):
         load(0.1)
 
 
+FULL, OOM = "No space left on device", tf.errors.ResourceExhaustedError(None, None, "OOM")
+DAMAGED = tf.errors.DataLossError(None, None, "corrupted record at 7\n\t [[{{node x}}]]")
+NO_ROOM = tf.errors.ResourceExhaustedError(None, None, f"ckpt-20; {FULL}")
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "message"),
     [
-        (
-            tf.errors.ResourceExhaustedError(None, None, "ckpt-20; No space left on device"),
-            OSError,
-            r"No space left on device: '.*run'",
-        ),
-        (OSError(errno.ENOSPC, "No space left on device"), OSError, r"device: '.*run'"),
-        (
-            tf.errors.DataLossError(None, None, "corrupted record at 7\n\t [[{{node x}}]]"),
-            ValueError,
-            r"^data: corrupted record at 7$",
-        ),
+        (NO_ROOM, OSError, r"No space left on device: '.*run'"),
+        (OSError(errno.ENOSPC, FULL), OSError, r"device: '.*run'"),
+        (DAMAGED, ValueError, r"^data: corrupted record at 7$"),
         (RuntimeError("The loss value is NaN"), ValueError, "a lower optimizer.learning_rate"),
         (RuntimeError("anything else"), RuntimeError, "^anything else$"),
-        (tf.errors.ResourceExhaustedError(None, None, "OOM"), tf.errors.OpError, "OOM"),
+        (OOM, tf.errors.OpError, "OOM"),
     ],
 )
 def test_errors_of_training(tmp_path, error, kind, message):

@@ -18,13 +18,8 @@ from zoo.detection.shards import Labels
 HEIGHT, WIDTH = 40, 80
 BFLOAT16 = "mixed_bfloat16"
 SCALES = 0.5, 0.25  # of rows and columns
-# In pixels of the resized image: top, left, bottom, right.
-BOXES = [
-    [2, 2, 12, 12],
-    [10, 0, 20, 5],
-    [20, 2, 20, 5],  # cut to nothing, for it was in the padding
-    [0, 0, 0, 0],
-]
+# In pixels of the resized image: top, left, bottom, right; the third one was in the padding.
+BOXES = [[2, 2, 12, 12], [10, 0, 20, 5], [20, 2, 20, 5], [0, 0, 0, 0]]
 SCORES = [0.9, 0.8, 0.7, 0]
 
 

@@ -241,6 +241,7 @@ def first(note, expected=None, *removed, **values):
 
 POLYGONS, RLE = "as a list of polygons (1,", "RLE read as whole numbers (1,"
 FROM_MASK, FROM_FILES = "bbox computed from the mask (1,", "sizes read from the files (2,"
+FAR, NO_WIDTH = polygon(200, 200, 9, 9), {"masks": False, **FIRST_LOST}
 CLIPPED = {"boxes": [[0, 6, 24, 12], *BOXES[1:]], "area": 240}
 UNKNOWN = {"fault": "the id of an image (1, such as object 1: image_id='x')", **FIRST_LOST}
 LOST = {"fault": "file_name in the JSON) (1, such as image 1: ", "area": 799, "boxes": BOXES[2:]}
@@ -287,25 +288,10 @@ LARGE = "category_id numbered, results have the file's (2, such as 1000000000001
         (add("images", **plain()["images"][0]), "repeated images merged (1,", {}),
         (add("images", **plain()["images"][0] | {"id": 3}), "repeated images merged (1,", {}),
         (each_twice, "repeated images merged (2, such as image 101: 1.jpg)", {}),
-        first(
-            "boxes clipped at the edge of their image (1, such as object 1: bbox=[-10",
-            CLIPPED,
-            bbox=[-10, 6, 34, 12],
-        ),
-        first(
-            "boxes outside of their image left out (1, such as object 1: bbox=[200",
-            FIRST_LOST,
-            bbox=[200, 6, 10, 10],
-        ),
-        first(
-            "boxes without width or height left out (1,",
-            {"masks": False, **FIRST_LOST},
-            bbox=[3, 6, 0, 10],
-            segmentation=[],
-        ),
-        first(
-            "masks without pixels left out (1,", FIRST_LOST, segmentation=[polygon(200, 200, 9, 9)]
-        ),
+        first("boxes clipped at the edge of their image (1,", CLIPPED, bbox=[-10, 6, 34, 12]),
+        first("(1, such as object 1: bbox=[200", FIRST_LOST, bbox=[200, 6, 10, 10]),
+        first("boxes without width or height left", NO_WIDTH, bbox=[3, 6, 0, 10], segmentation=[]),
+        first("masks without pixels left out (1,", FIRST_LOST, segmentation=[FAR]),
         first("left out: expected the id of an image (1,", UNKNOWN, image_id="x"),
         file_name("https://a.org/b/1.jpg?x=2", "such as 'https://a.org/b"),
         file_name("/data/?d=somewhere/1%2ejpg", "file_name matched"),
@@ -499,19 +485,22 @@ def test_no_file_is_of_two_names_and_their_order_does_not_matter(files, forms, r
             assert find(Path(place), names) == found
 
 
+THIN, LARGE_ONE = (20, 12), (40, 40)
+
+
 @pytest.mark.parametrize(
     ("sizes", "is_dummy"),
     [
-        ([(20, 12)] * 4, False),  # thin masks of one size
-        ([(20, 12), (20, 12), (40, 40), (40, 40)], False),  # half of the boxes can have it
-        ([(20, 12), (40, 40), (40, 40), (40, 40)], True),
+        ([THIN] * 4, False),  # thin masks of one size
+        ([THIN, THIN, LARGE_ONE, LARGE_ONE], False),  # half of the boxes can have it
+        ([THIN, LARGE_ONE, LARGE_ONE, LARGE_ONE], True),
         ([(8, 8)] * 4, True),  # smaller than the area
     ],
 )
 def test_one_area_of_all_is_a_dummy_if_most_boxes_cannot_have_it(folder, sizes, is_dummy):
     data = plain()
-    for one, (width, height) in zip(data["annotations"], sizes, strict=True):
-        one |= {"bbox": [2, 2, width, height], "area": 72}
+    for one, size in zip(data["annotations"], sizes, strict=True):
+        one |= {"bbox": [2, 2, *size], "area": 72}
         del one["segmentation"]
     found = read(folder, data)
     areas = [one["area"] for image in found.images for one in found.objects[image["id"]]]
@@ -538,43 +527,42 @@ def test_far_polygons_are_cut(folder):
     assert one["bbox"] == [4, 6, 20, 42]
 
 
+TURNS = [*((turn, "JPEG") for turn in range(1, 9)), (3, "PNG"), (8, "PNG")]
+
+
 @pytest.mark.parametrize("stored", [True, False])
-@pytest.mark.parametrize(
-    ("orientation", "form"), [*((turn, "JPEG") for turn in range(1, 9)), (3, "PNG"), (8, "PNG")]
-)
+@pytest.mark.parametrize(("orientation", "form"), TURNS)
 def test_phone_photos_are_turned_upright_with_their_annotations(folder, orientation, form, stored):
     """In the stored image, a white rectangle; annotations are in the one or the other frame."""
+    if stored and orientation in (2, 3, 4):  # the frames have one size: the upright one is meant
+        return
     pixels = np.zeros((HEIGHT, WIDTH, 3), "uint8")
     pixels[6:18, 4:24] = 255
     exif = Image.Exif()
     exif[0x0112] = orientation
     Image.fromarray(pixels).save(folder / "1.jpg", form, quality=100, exif=exif)
     upright = read_pixels(folder / "1.jpg")
-    if not stored:
-        pixels = upright
-    inside = pixels[..., 0] > 127
+    inside = (pixels if stored else upright)[..., 0] > 127
     rows, columns = (np.flatnonzero(inside.any(axis)) for axis in (1, 0))
-    box = [columns[0], rows[0], len(columns), len(rows)]
+    box = [*map(int, (columns[0], rows[0], len(columns), len(rows)))]
     data = plain()
     data["images"][0] |= {"height": len(inside), "width": len(inside[0])}
     data["annotations"][:2] = [
-        {"image_id": 1, "category_id": 1, "bbox": [*map(int, box)], "iscrowd": 0, "area": 240,
+        {"image_id": 1, "category_id": 1, "bbox": box, "iscrowd": 0, "area": 240,
          "segmentation": [polygon(*map(float, box))]}
     ]  # fmt: skip
-    if stored and orientation in (2, 3, 4):  # the frames have one size: the upright one is meant
-        return
     found = read(folder, data)
-    convert.write(found, found, folder.parent / "shards", 1)
-    images = shards.read_images(shards.pattern(folder.parent / "shards", shards.TRAIN))
+    place, *_ = written(folder, shards.TRAIN, found)
+    images = shards.read_images(shards.pattern(place, shards.TRAIN))
     # Without EXIF, the file is stored as it is, and TensorFlow decodes JPEG in two ways.
     np.testing.assert_allclose(images[1], upright, atol=10 if orientation == 1 else 0)
     (one,) = found.objects[1]
-    np.testing.assert_array_equal(mask.decode(one["segmentation"]), upright[..., 0] > 127)
+    white = upright[..., 0] > 127
+    np.testing.assert_array_equal(mask.decode(one["segmentation"]), white)
     left, top, width, height = map(int, one["bbox"])
-    assert (upright[top : top + height, left : left + width, 0] > 127).all()
-    assert (upright[..., 0] > 127).sum() == width * height
-    size = found.images[0]["height"], found.images[0]["width"]
-    assert size == upright.shape[:2]
+    assert white[top : top + height, left : left + width].all()
+    assert white.sum() == width * height
+    assert (found.images[0]["height"], found.images[0]["width"]) == white.shape
 
 
 def batch(folder, found):

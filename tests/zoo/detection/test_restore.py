@@ -1,6 +1,7 @@
 """A detector read from a run folder: an untrained one, of which every box scores about the same."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -27,10 +28,7 @@ def untrained(tmp_path_factory) -> Path:
     config = DetectionConfig(**settings("nowhere", folder))
     model = Task(create_experiment(config, CATEGORIES, masks=False)).build_model()
     items = {"model": model, "global_step": tf.Variable(4), **model.checkpoint_items}
-    manager = tf.train.CheckpointManager(
-        tf.train.Checkpoint(**items), str(folder / "checkpoints"), max_to_keep=1
-    )
-    manager.save(checkpoint_number=4)
+    save(folder, 4, **items)
     (folder / "config.yaml").write_text(config.to_yaml())
     write_metrics(folder, CATEGORIES)
     return folder
@@ -44,6 +42,11 @@ def write_metrics(folder, categories, **test):
         "categories": {str(number): name for number, name in categories.items()},
     }
     run_folder.write_metrics(folder, metrics)
+
+
+def save(folder: Path, number: int, **items) -> None:
+    checkpoint, place = tf.train.Checkpoint(**items), str(folder / "checkpoints")
+    tf.train.CheckpointManager(checkpoint, place, max_to_keep=1).save(checkpoint_number=number)
 
 
 def test_boxes_lie_within_the_image(untrained):
@@ -69,31 +72,36 @@ def test_boxes_lie_within_the_image(untrained):
     assert bottom <= 40.01
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda folder: write_metrics(folder, {**CATEGORIES, 4: "star"}), "other shapes or categ"),
-        (lambda folder: write_metrics(folder, CATEGORIES, mask={"AP": 0}), "other shapes or categ"),
-        (lambda folder: cut(folder, ".index"), "damaged or of another detector"),
-        (lambda folder: cut(folder, ".data-00000-of-00001"), "damaged or of another detector"),
-        (lambda folder: (folder / "checkpoints" / "checkpoint").unlink(), "expected checkpoints"),
-        (lambda folder: point(folder, "ckpt-*.index"), f"index is {PULL}"),
-        (lambda folder: point(folder, "ckpt-*.data-*"), f"-of-00001 is {PULL}"),
-        (lambda folder: point(folder, "checkpoint"), f"Received: checkpoint is {PULL}"),
-    ],
-    ids=[
-        "other categories",
-        "with masks",
-        "no index",
-        "no data",
-        "no state",
-        "LFS",
-        "LFS data",
-        "LFS state",
-    ],
-)
-def test_other_or_damaged_checkpoints(untrained, tmp_path, damage, message, caplog):
-    folder = Path(shutil.copytree(untrained, tmp_path / "run"))
+def cut(name):
+    """Cuts a file of the checkpoint in half."""
+    return lambda folder: os.truncate(place(folder, name), place(folder, name).stat().st_size // 2)
+
+
+def point(name):
+    return lambda folder: place(folder, name).write_bytes(LFS_POINTER)
+
+
+def place(folder, name) -> Path:
+    (path,) = folder.glob(f"checkpoints/{name}")
+    return path
+
+
+OTHER, DAMAGED = "other shapes or categ", "damaged or of another detector"
+DAMAGE = {
+    "other categories": (lambda run: write_metrics(run, {**CATEGORIES, 4: "star"}), OTHER),
+    "with masks": (lambda run: write_metrics(run, CATEGORIES, mask={"AP": 0}), OTHER),
+    "no index": (cut("ckpt-4.index"), DAMAGED),
+    "no data": (cut("ckpt-4.data-00000-of-00001"), DAMAGED),
+    "no state": (lambda run: place(run, "checkpoint").unlink(), "expected checkpoints"),
+    "LFS": (point("ckpt-*.index"), f"index is {PULL}"),
+    "LFS data": (point("ckpt-*.data-*"), f"-of-00001 is {PULL}"),
+    "LFS state": (point("checkpoint"), f"Received: checkpoint is {PULL}"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_other_or_damaged_checkpoints(untrained, tmp_path, kind, caplog):
+    folder, (damage, message) = Path(shutil.copytree(untrained, tmp_path / "run")), DAMAGE[kind]
     state = folder / "checkpoints" / "checkpoint"
     state.write_text(state.read_text().replace(str(untrained), str(folder)))
     damage(folder)
@@ -111,20 +119,6 @@ def test_weights_that_are_not_finite(untrained, tmp_path):
     variable.assign(np.full(variable.shape, np.nan))
     with pytest.raises(ValueError, match="expected finite outputs of"):
         detector.detect(np.zeros((40, 80, 3), "uint8"))
-    items = {"model": detector.model, "global_step": tf.Variable(5)}
-    manager = tf.train.CheckpointManager(
-        tf.train.Checkpoint(**items), str(folder / "checkpoints"), max_to_keep=1
-    )
-    manager.save(checkpoint_number=5)
+    save(folder, 5, model=detector.model, global_step=tf.Variable(5))
     with pytest.raises(ValueError, match=r"^run: .*finite weights in .*nan in backbone/"):
         Detector.from_run(folder)
-
-
-def point(folder, name):
-    (path,) = folder.glob(f"checkpoints/{name}")
-    path.write_bytes(LFS_POINTER)
-
-
-def cut(folder, suffix):
-    path = folder / "checkpoints" / f"ckpt-4{suffix}"
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])

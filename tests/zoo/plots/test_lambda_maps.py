@@ -26,18 +26,14 @@ def image_part(picture) -> np.ndarray:
     return picture[80:600, 20:590].astype(int)
 
 
-def test_signs_have_colors_and_zero_is_gray():
-    weights = np.zeros((4, 4))
+def test_signs_have_colors_zero_is_gray_and_the_image_shines_through():
+    image, weights = BLACK.copy(), np.zeros((4, 4))
     weights[:, 0], weights[:, 3] = 0.5, -0.5
-    map_ = image_part(draw_maps(BLACK, {"map": weights}, 0, 1))
+    map_ = image_part(draw_maps(image, {"map": weights}, 0, 1))
     middle = map_[len(map_) // 2]
     assert middle[20, 0] > middle[20, 2] + 50  # red
     assert middle[-20, 2] > middle[-20, 0] + 50  # blue
     assert np.ptp(middle[len(middle) // 2]) <= 2  # gray
-
-
-def test_the_image_shines_through():
-    image = BLACK.copy()
     image[:, 8:] = 255
     for weights in (np.zeros((4, 4)), np.ones((4, 4))):
         middle = image_part(draw_maps(image, {"map": weights}, 0, 1))[300]

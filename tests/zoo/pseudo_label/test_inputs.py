@@ -51,21 +51,24 @@ def test_names_in_records_are_used(tmp_path):
     assert name == "train_0.JPEG"
 
 
+DAMAGE = {  # of a file of seven records, and how many can be read
+    "cut off": (lambda content, second: content[:-5], 6),
+    "other contents": (lambda content, second: replaced(content, second + HEAD + 9, b"?"), 1),
+    "other length": (lambda content, second: replaced(content, second, b"\xff" * 8), 1),
+    "text": (lambda *_: b"these are no records", 0),
+    "pixels": (lambda *_: b"\xff\xd8\xff", 0),
+}
+
+
+def replaced(content: bytes, place: int, part: bytes) -> bytes:
+    return content[:place] + part + content[place + len(part) :]
+
+
 def damage(path: Path, kind: str) -> int:
     """Damages a file of seven records; returns how many can be read."""
-    content = path.read_bytes()
-    length = int.from_bytes(content[:8], "little")
-    second = HEAD + length + TAIL
-    path.write_bytes(
-        {
-            "cut off": content[:-5],
-            "other contents": content[: second + HEAD + 9] + b"?" + content[second + HEAD + 10 :],
-            "other length": content[:second] + bytes([255] * 8) + content[second + 8 :],
-            "text": b"these are no records",
-            "pixels": b"\xff\xd8\xff",
-        }[kind]
-    )
-    return {"cut off": 6, "other contents": 1, "other length": 1}.get(kind, 0)
+    content, (change, intact) = path.read_bytes(), DAMAGE[kind]
+    path.write_bytes(change(content, HEAD + int.from_bytes(content[:8], "little") + TAIL))
+    return intact
 
 
 @pytest.mark.parametrize("kind", ["cut off", "other length", "text", "pixels"])

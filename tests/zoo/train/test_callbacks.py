@@ -299,34 +299,29 @@ def fitted(*given, ema=None, epochs=2):
 def test_callbacks_of_users_save_the_network(tmp_path, ema):
     """As it is evaluated: with probabilities, and its EMA weights."""
     last = {"monitor": "val_accuracy", "save_best_only": True, "initial_value_threshold": -1.0}
-    own = keras.callbacks.LambdaCallback(
-        on_epoch_end=lambda *_: own.model.save_weights(tmp_path / "own.weights.h5")
-    )
-    files = [tmp_path / "model.keras", tmp_path / "model.weights.h5"]
-    saving = [
-        keras.callbacks.ModelCheckpoint(path, save_weights_only=path.suffix == ".h5", **last)
-        for path in files
-    ]
+    whole, weights, by_own = (tmp_path / f"{name}.h5" for name in ("m", "n.weights", "o.weights"))
+    whole = whole.with_suffix(".keras")
+    saving = [keras.callbacks.ModelCheckpoint(whole, **last)]
+    saving += [keras.callbacks.ModelCheckpoint(weights, save_weights_only=True, **last)]
+    save = lambda *_: own.model.save_weights(by_own)  # noqa: E731
+    own = keras.callbacks.LambdaCallback(on_epoch_end=save)
     model, network = fitted(*saving, own, ema=ema, epochs=1)
-    averages = model.network if model.averages is None else model.averages
-    loaded = keras.models.load_model(files[0])
-    for path in (None, files[1], tmp_path / "own.weights.h5"):
+    averages = networks.values(
+        (model.network if model.averages is None else model.averages).weights
+    )
+    loaded = keras.models.load_model(whole)
+    images = networks.images(2, 8, 8, 3)
+    np.testing.assert_allclose(networks.predict(loaded, images).sum(-1), 1, rtol=1e-6)
+    for path in (None, weights, by_own):
         if path:
             loaded = keras.models.clone_model(own.model)
             loaded.load_weights(path)
-        np.testing.assert_equal(*map(networks.values, (loaded.weights, averages.weights)))
-    images = networks.images(2, 8, 8, 3)
-    np.testing.assert_allclose(networks.predict(loaded, images).sum(-1), 1, rtol=1e-6)
+        np.testing.assert_equal(networks.values(loaded.weights), averages)
     assert loaded.count_params() == own.model.count_params() == network.count_params()
     assert own.model.optimizer is model.optimizer
     # Outside of the callbacks the network has the weights that are trained.
-    same = all(
-        (one == other).all()
-        for one, other in zip(
-            *map(networks.values, (network.weights, averages.weights)), strict=True
-        )
-    )
-    assert same is (ema is None)
+    trained = networks.values(network.weights)
+    assert all(map(np.array_equal, trained, averages)) is (ema is None)
 
 
 @pytest.mark.parametrize("ema", [None, 0.5])
@@ -343,12 +338,9 @@ def test_callbacks_of_users_stop_and_set_weights(ema):
     early = keras.callbacks.EarlyStopping("score", **best)
     model, network = fitted(Score(), early, ema=ema, epochs=9)
     assert len(kept) == 3
-    values = networks.values((model.averages or network).weights)
-    for one, first, last in zip(values, kept[0], kept[2], strict=True):
-        np.testing.assert_array_equal(one, first)
-        assert (first != last).any()
-    if ema:
-        assert (network.weights[0].numpy() != kept[0][0]).any()
+    np.testing.assert_equal(networks.values((model.averages or network).weights), kept[0])
+    assert not any(map(np.array_equal, kept[0], kept[2]))
+    assert (network.weights[0].numpy() != kept[0][0]).any() == bool(ema)
 
 
 @pytest.mark.parametrize("hook", ["on_train_batch_end", "on_batch_end", "on_test_begin"])

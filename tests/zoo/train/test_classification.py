@@ -253,6 +253,12 @@ def test_several_devices_cannot_compile_with_xla():
         ClassificationRun(parse("--training.jit_compile true"), devices, resumed=False).load()
 
 
+def test_devices_divide_batches():
+    run = ClassificationRun(parse("--data.batch_size 63"), Devices(2, ONLY_HOST, "CPU"), False)
+    with pytest.raises(ValueError, match=r"data\.batch_size: expected a multiple of 2"):
+        run.load()
+
+
 class Hosts(Devices):
     """Two hosts, of which the other has another number, or none."""
 

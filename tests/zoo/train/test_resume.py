@@ -15,6 +15,9 @@ from support.loopback import cluster, free_port
 from support.zoo_weights import h5_arrays
 
 import lambda_keras  # noqa: F401  registers the layers of the saved models
+from zoo.config import DataConfig
+from zoo.data.load import load_data
+from zoo.inference.classifier import predict
 
 STEPS = 22  # of an epoch
 SHORT = "--model.image_size 8 --training.epochs 1 --optimizer.warmup_epochs 0"
@@ -223,6 +226,11 @@ def test_run_goes_on_with_another_number_of_devices(tmp_path):
         one, other = map(keras.ops.convert_to_numpy, (one, other))
         limit = ROUNDING * max(np.abs(one).max(), 1e-3)
         np.testing.assert_allclose(other, one, rtol=0, atol=limit)
+    # One device agrees with what several have found.
+    metrics = json.loads((folder / "metrics.json").read_text())
+    images, labels = load_data(DataConfig(), 8).test.sample(1000)
+    accuracy = (predict(received, images).argmax(-1) == labels).mean()
+    assert metrics["test"]["accuracy"] == pytest.approx(accuracy, abs=1e-6)
 
 
 WORKERS = f"{SHORT} --strategy multi_worker --model.overrides dropout_rate=0.2"

@@ -34,13 +34,8 @@ def test_description_survives_writing(copy):
     assert source.read(str(copy), ClassifierDescription)[0] == network
 
 
-VIEW = {
-    "image_size": 16,
-    "crop_fraction": 1.0,
-    "interpolation": "bilinear",
-    "mean": [0.485, 0.456, 0.406],
-    "std": [0.229, 0.224, 0.225],
-}
+VIEW = {"image_size": 16, "crop_fraction": 1.0, "interpolation": "bilinear"}
+VIEW |= {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 
 
 @pytest.mark.parametrize(
@@ -51,10 +46,7 @@ VIEW = {
         ({"overrides": {"weights": "/etc/passwd"}}, "Received: weights"),
         ({"overrides": {"classes": 3}}, "Received: classes"),
         ({"class_names": ["one"]}, "class_names: List should have at least 2 items"),
-        (
-            {"preprocessing": VIEW | {"image_size": 7}},
-            "preprocessing: expected an image_size from 8",
-        ),
+        ({"preprocessing": VIEW | {"image_size": 7}}, "preprocessing: expected an image_size from"),
         ({"preprocessing": VIEW | {"image_size": 2049}}, "expected an image_size from 8 to 2048"),
         ({"preprocessing": VIEW | {"interpolation": "nearest"}}, "and the interpolation bilinear"),
         ({"preprocessing": VIEW | {"mean": [0, 0, 0]}}, "of preprocess_input"),
