@@ -1,7 +1,10 @@
 """Choosing devices."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from zoo import devices
 
@@ -30,14 +33,20 @@ def test_auto_on_one_cpu_is_one_device():
     assert not devices.Devices(8, devices.Host(1, 2), "TPU").chief
 
 
-def test_hosts_share_every_batch():
-    host = devices.Host(1, 2)
-    assert host.size(6) == 3
-    assert [host.number(position, 6) for position in range(5)] == [3, 4, 5, 9, 10]
-    assert host.split(6) == [devices.Host(3, 6), devices.Host(4, 6), devices.Host(5, 6)]
-    assert host.split(3) == [host]
-    with pytest.raises(ValueError, match="expected a multiple of 2, the number of hosts"):
-        host.size(7)
+@settings(deadline=None, derandomize=True, max_examples=50)
+@given(count=st.integers(1, 6), share=st.integers(1, 4), steps=st.integers(1, 3))
+def test_hosts_share_every_batch(count, share, steps):
+    size, hosts = count * share, devices.ONLY_HOST.split(count)
+    for index, host in enumerate(hosts):
+        assert (host, host.size(size)) == (devices.Host(index, count), share)
+        own = [host.number(position, size) for position in range(share * steps)]
+        batches = np.arange(size * steps).reshape(steps, count, share)
+        assert own == batches[:, index].ravel().tolist()
+        halves = [devices.Host(2 * index, 2 * count), devices.Host(2 * index + 1, 2 * count)]
+        assert (host.split(2 * count), host.split(count)) == (halves, [host])
+        assert count == 1 or host.split(count + 1) == [host]  # which it does not divide
+    with pytest.raises(ValueError, match="expected a multiple of 7, the number of hosts"):
+        devices.Host(1, 7).size(6)
 
 
 @pytest.mark.parametrize(

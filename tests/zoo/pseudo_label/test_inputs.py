@@ -71,20 +71,17 @@ def damage(path: Path, kind: str) -> int:
     return intact
 
 
-@pytest.mark.parametrize("kind", ["cut off", "other length", "text", "pixels"])
-def test_damaged_file_is_named_before_the_work(shards, kind):
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damaged_file_is_named_before_the_work_or_its_rest_is_skipped(shards, kind):
     intact = damage(shards / "train-1", kind)
-    with pytest.raises(ValueError, match=rf"train-1 \(after {intact} records\); --damaged skip"):
-        find_ranges(f"{shards}/*", 4, None, False)
-
-
-@pytest.mark.parametrize("kind", ["cut off", "other contents", "other length", "text"])
-def test_rest_of_a_damaged_file_may_be_skipped(shards, kind):
-    intact = damage(shards / "train-1", kind)
-    part = find_ranges(f"{shards}/*", 10, None, True)[1]
-    with pytest.raises(DamagedError, match=rf"train-1, after {intact} records \("):
-        list(part.read())
-    assert part.take == (7 if kind == "other contents" else intact + 1)
+    if kind != "other contents":  # which only reading finds
+        with pytest.raises(ValueError, match=rf"train-1 \(after {intact} records\); --damaged sk"):
+            find_ranges(f"{shards}/*", 4, None, False)
+    if kind != "pixels":
+        part = find_ranges(f"{shards}/*", 10, None, True)[1]
+        with pytest.raises(DamagedError, match=rf"train-1, after {intact} records \("):
+            list(part.read())
+        assert part.take == (7 if kind == "other contents" else intact + 1)
 
 
 def test_image_files_are_sorted_and_divided(photos, capsys):

@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from zoo.config import DataConfig
 from zoo.data.augment import fold_in
@@ -38,6 +40,15 @@ def test_every_epoch_has_the_full_batches_in_another_order():
     assert len({*epochs.ravel()}) > 20  # each leaves out others
     assert epochs[0].tolist() != epochs[1].tolist() != sorted(epochs[1])
     assert images.tolist() != read(6 * steps, seed=4).tolist()
+
+
+@settings(deadline=None, derandomize=True, max_examples=15)
+@given(first=st.integers(0, 12), count=st.sampled_from([1, 2, 4]), seed=st.integers(0, 2**31))
+def test_any_host_starts_anywhere(first, count, seed):
+    whole = read(14, seed=seed).reshape(14, count, -1, 2)
+    for host in ONLY_HOST.split(count):
+        own = read(14 - first, first, host, seed)
+        np.testing.assert_array_equal(own, whole[first:, host.index])
 
 
 class Source(DataSource):
