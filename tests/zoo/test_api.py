@@ -104,22 +104,6 @@ def test_training_is_that_of_the_command(tmp_path, monkeypatch):
     assert train(output_dir=tmp_path)["settings"] == TrainConfig(output_dir=tmp_path).to_yaml()
 
 
-@pytest.mark.parametrize(
-    ("config", "settings", "message"),
-    [
-        (None, {"training": {"epochs": 0}}, "training.epochs: Input should be greater than"),
-        (None, {"trainin": {}}, "trainin: no such setting. Received: 'trainin' (did you mean 'tr"),
-        ("lambda_resnet14_digit", {}, "or the name of a configuration. Received: 'lambda_resnet14"),
-        ("missing.yaml", {}, "expected a YAML file. Received: 'missing.yaml'"),
-    ],
-)
-def test_wrong_settings_are_one_line(here, config, settings, message):
-    with pytest.raises(ValueError, match=re.escape(message)) as caught:
-        train(config, **settings)
-    assert "\n" not in str(caught.value)
-    assert not list(here.iterdir())
-
-
 def test_run_and_published_network_are_measured_alike(run, published):
     own, other = evaluate(run), evaluate(published)
     assert own.top1 == other.top1 == pytest.approx(load_metrics(run).test.accuracy)
@@ -148,17 +132,10 @@ def test_another_backend_is_refused(classifier, china, on_backend):
         load_classifier("runs/x")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"model": {"name": "x" * 10**5}},
-        {"model": {"name": "lambda_resnet14", "weights": "x" * 10**5}},
-    ],
-    ids=["name", "weights"],
-)
-def test_messages_have_the_length_of_a_screen(arguments):
+@pytest.mark.parametrize("others", [{}, {"name": "lambda_resnet14", "weights": "x" * 10**5}])
+def test_messages_have_the_length_of_a_screen(others):
     with pytest.raises(ValueError, match="characters left out") as caught:
-        train("lambda_resnet14_digits", **arguments)
+        train("lambda_resnet14_digits", model={"name": "x" * 10**5, **others})
     assert len(str(caught.value)) < 3000
 
 

@@ -164,21 +164,6 @@ def test_nothing_is_left_when_it_fails(saved, tmp_path):
     assert not output.parent.exists() or not list(output.parent.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("model", "weights", "output", "match"),
-    [
-        ("lambda_resnet14x", "imagenet", "a.weights.h5", "did you mean 'lambda_resnet14'"),
-        ("lambda_resnet14", "imagenet", "a.weights.h5", "a network with published weights"),
-        ("lambda_resnet14", "none.pth", "a.weights.h5", r"that exists.*none\.pth"),
-        ("lambda_resnet14", "none.pth", "a.h5", r"output: expected a file named.*a\.h5"),
-        ("lambda_resnet14", "none.pth", ".weights.h5", "output: expected a file named"),
-    ],
-)
-def test_wrong_arguments(tmp_path, model, weights, output, match):
-    with pytest.raises(ValueError, match=match):
-        run(model, weights, tmp_path / output)
-
-
 def test_pytorch_is_asked_for(tmp_path, modules):
     modules(torch=None)
     (tmp_path / "a.pth").write_bytes(b"")

@@ -54,6 +54,7 @@ def test_values(kind, value, expected):
         (AnyOutputFolder, "file.png", "expected a folder to write to"),
         (OutputFile, "folder", "expected a file to write to"),
         (OutputFile, "folder/", "expected a file. Received: 'folder/', a folder"),
+        *((OutputFile, name, "a folder") for name in ("a.png/", "a.png//", "a.png/.", "./")),
         (OutputFile, "gs://a/b.png", "expected a path of this machine"),
         (NAMED, "a.txt", "expected a file named .png or .json. Received: 'a.txt'"),
         (NAMED, ".png", "expected a file named .png or .json. Received: '.png'"),

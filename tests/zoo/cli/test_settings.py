@@ -13,7 +13,7 @@ from pydantic_settings import CliPositionalArg
 from zoo.cli.commands import COMMANDS
 from zoo.cli.settings import Section, Settings
 from zoo.config import TrainConfig
-from zoo.fields import Count, Entries, OutputFile, TypedValues, configurations, load_yaml, typed
+from zoo.fields import Count, Entries, TypedValues, configurations, load_yaml, typed
 
 ROOT = Path(__file__).parents[3]
 CONFIGS = ROOT / "tpu_configs"
@@ -160,12 +160,6 @@ def test_entries_of_tuples_are_named():
     received = message(Config.from_command_line, ["--dtype", "[float32"])
     assert received.startswith("dtype: expected one value without")
     assert received.endswith("Received: '[float32'")
-
-
-@pytest.mark.parametrize("name", ["a.png/", "a.png//", "a.png/.", ""])
-def test_file_to_write_is_no_folder(name, tmp_path):
-    with pytest.raises(ValidationError, match=r"expected a file\. Received: .*, a folder"):
-        TypeAdapter(OutputFile).validate_python(f"{tmp_path}/{name}")
 
 
 class Words(Settings):

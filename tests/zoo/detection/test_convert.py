@@ -331,20 +331,3 @@ def test_full_disk(drawn, tmp_path, monkeypatch):
     with pytest.raises(OSError, match=r"No space left on device.*new"):
         convert.main(arguments(drawn, tmp_path / "new"))
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "without dataset.json"),
-        ("{", "expected an intact dataset.json"),
-        ('{"categories": {}}', "expected an intact dataset.json"),
-        ('{"categories": {"1000000000000": "a"}}', r"dataset.json \(categories.* to 10000"),
-        ('{"categories": {"-1": "a"}}', "greater than or equal to 1"),
-    ],
-)
-def test_folders_that_are_not_of_convert(tmp_path, text, message):
-    if text is not None:
-        (tmp_path / "dataset.json").write_text(text)
-    with pytest.raises(ValueError, match=f"data.dir: .*{message}"):
-        shards.Dataset.read(tmp_path)

@@ -72,14 +72,6 @@ def test_labels_count_from_one_only_where_the_last_one_says_so(tmp_path, labels,
     assert found == [label - first for label in labels]
 
 
-@pytest.mark.parametrize("labels", [(0, 3), (1, 4), (-1, 2)])
-def test_labels_out_of_range(tmp_path, labels):
-    write_tfrecords(tmp_path / "train-0", [(jpeg(1), label) for label in range(3)])
-    write_tfrecords(tmp_path / "validation-0", [(jpeg(1), label) for label in labels])
-    with pytest.raises(ValueError, match=r"data\.classes: expected labels from 0 to 2 or .* such"):
-        load_data(config(tmp_path, classes=3), 24)
-
-
 @pytest.fixture
 def folder(tmp_path):
     for i in range(3):
