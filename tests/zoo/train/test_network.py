@@ -144,8 +144,10 @@ def test_weights_are_downloaded_before_images_are_read(tmp_path):
     data = {"source": "image_folder", "dir": "nowhere"}
     message = r"model\.weights: could not download .*\. Save .*--model\.weights FILE .*or None"
     config = TrainConfig(model=model, data=data, output_dir=tmp_path / "run")
-    with hub.served(str(tmp_path / "cache")), pytest.raises(ValueError, match=message):
-        train(config)
+    with hub.served(str(tmp_path / "cache")) as served:
+        served.close()
+        with pytest.raises(ValueError, match=message):
+            train(config)
     assert not config.output_dir.exists()
 
 
