@@ -68,6 +68,7 @@ def test_choices_without_xla_or_for_small_batches(
         ((16, 16), 9, 64, "query_first"),  # on CPUs a convolution, which int8 leaves out
         ((24, 24), 9, 64, "conv"),
         ((20, 20), 23, 64, "query_first"),
+        ((28, 28), 23, 32, "conv"),  # OpenVINO does not convert TensorFlow's Fourier transforms
     ],
 )
 def test_choices_for_runtimes(grid, scope, value_dim, expected):

@@ -2,13 +2,16 @@
 
 import re
 
+import keras
 import numpy as np
 import pytest
 from support.servables import pixels, write_images
 
+from lambda_keras.applications.preprocessing import Preprocessing
+from lambda_keras.layers import LambdaLayer
 from zoo.export import openvino
 from zoo.export.base import Options
-from zoo.inference.classifier import predict
+from zoo.inference.classifier import Classifier, predict
 
 
 @pytest.mark.slow
@@ -25,6 +28,18 @@ def test_int8_is_calibrated_on_images(servable, tmp_path, float_layers):
     found = openvino.Runtime(tmp_path / "1", 1).run("serving_default", {"images": images})
     difference = np.abs(found["probabilities"] - predict(servable.model, images)).max()
     assert 1e-4 < difference < 0.1
+
+
+def test_lambda_layers_on_large_maps_with_large_scopes(tmp_path):
+    inputs = keras.Input((24, 24, 3))
+    maps = LambdaLayer(16, num_heads=2, scope=23)(inputs)
+    outputs = keras.layers.Dense(4, "softmax")(keras.layers.GlobalAveragePooling2D()(maps))
+    model = keras.Model(inputs, outputs, name="large")
+    classifier = Classifier("large", model, Preprocessing(24, 1), "abcd")
+    openvino.OpenVINO().write(classifier, tmp_path, Options())
+    images = pixels(2, 24)
+    found = openvino.Runtime(tmp_path, 1).run("serving_default", {"images": images})
+    np.testing.assert_allclose(found["probabilities"], predict(model, images), atol=1e-5)
 
 
 def test_bfloat16_rounds(servable, tmp_path):
