@@ -75,9 +75,7 @@ class Images:
         def decode(group: Any, records: Record) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             places = tf.range(tf.shape(records["label"], tf.int64)[0])
             numbers = self._numbers(first + group * GROUP + places, batch_size, host)
-            seeds = tf.stack(
-                [tf.fill(tf.shape(numbers), tf.constant(self.seed, tf.int64)), numbers], 1
-            )
+            seeds = tf.stack([tf.zeros_like(numbers) + self.seed, numbers], 1)
             images, readable = self.read_images(records, seeds)
             return images, records["label"], readable
 
