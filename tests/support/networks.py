@@ -50,9 +50,15 @@ def tiny_spec(**changes) -> ResNetSpec:
     return ResNetSpec(**{**fields, **changes})
 
 
-def tiny_model(input_shape=(16, 16, 3), **changes) -> keras.Model:
-    inputs = keras.Input(input_shape)
-    return build_resnet(tiny_spec(**changes), inputs, classes=5, classifier_activation=None)
+def tiny_model(
+    input_shape=(16, 16, 3), classes=5, classifier_activation=None, **changes
+) -> keras.Model:
+    return build_resnet(
+        tiny_spec(**changes),
+        keras.Input(input_shape),
+        classes=classes,
+        classifier_activation=classifier_activation,
+    )
 
 
 def without_gradient(model: keras.Model, inputs, cotangent, least=0.0) -> list[str]:

@@ -1,6 +1,5 @@
 """Reading ahead, and the time that a loop waits for what it reads."""
 
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -8,15 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count, islice
 from typing import TypeVar
 
+from zoo.backend import cores
+
 T = TypeVar("T")
 Item = TypeVar("Item")
 
-AT_ONCE = min(os.cpu_count() or 1, 8)  # threads, each of which decodes one image
+MOST_THREADS = 8  # each of which decodes one image
 
 
 def read_ahead(read: Callable[[T], Item], items: Iterable[T], most: int) -> Iterator[Item]:
     """Calls a function of each item in threads, `most` items ahead; the order stays."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(min(cores(), MOST_THREADS)) as pool:
         left = iter(items)
         coming = deque(pool.submit(read, item) for item in islice(left, most))
         while coming:

@@ -35,7 +35,7 @@ def run(config: PredictConfig) -> None:
     check_replaces_none(config.output, photos)
     objects.check_output(config.output, photos)
     files = check_readable([str(photo) for photo in photos])
-    from zoo.data.ahead import AT_ONCE, Waiting, read_ahead
+    from zoo.data.ahead import MOST_THREADS, Waiting, read_ahead
     from zoo.detection.detector import choose
     from zoo.detection.shards import check_shape
     from zoo.inference.images import read_pixels
@@ -45,7 +45,7 @@ def run(config: PredictConfig) -> None:
         with errors_of(f"photos: {printable(file.path)}"):
             check_shape(file.height, file.width, detector.image_size)
     results = []
-    images = Waiting(read_ahead(read_pixels, photos, AT_ONCE))
+    images = Waiting(read_ahead(read_pixels, photos, MOST_THREADS), MOST_THREADS)
     for number, (photo, image) in enumerate(zip(photos, images, strict=True), start=1):
         found = detector(image, threshold=0)
         print(objects.describe(photo, found, config.threshold), flush=True)

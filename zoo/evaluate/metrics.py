@@ -49,9 +49,11 @@ class Evaluation:
     top5: float | None
     loss: float  # mean cross-entropy in nats, without label smoothing
     images_per_second: float | None  # after the first batch, which compiles; None if it is the only
-    waiting: float | None = None  # fraction of that time spent waiting for images
     mistakes: Sequence[Mistake] = ()  # most confident errors, at most `MOST_ERRORS`
     log_probabilities: np.ndarray | None = None  # of all images, if they were kept
+    waiting: float | None = (
+        None  # fraction of the time after the first batch, spent waiting for images
+    )
 
     @property
     def images(self) -> int:
@@ -154,9 +156,9 @@ def evaluate(
         float(in_top.mean()) if len(classes.names) > TOP else None,
         float(losses.mean()),
         later / (clock[-1] - clock[0]) if len(clock) > 1 else None,
-        batches.share,
         mistakes,
         np.concatenate(logs) if keep_outputs else None,
+        batches.share,
     )
 
 

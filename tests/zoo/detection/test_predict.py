@@ -24,9 +24,9 @@ def test_objects_are_printed_and_written(here, modules, capsys):
     asked = []
 
     class Finds(SimpleNamespace):
-        def __call__(self, photos, threshold):
-            asked.append((photos, threshold))
-            return [found]
+        def __call__(self, image, threshold):
+            asked.append((image.shape, threshold))
+            return found
 
     detector = Finds(image_size=32, name="resnet")
     source = SimpleNamespace(choose=lambda _: SimpleNamespace(load=lambda: detector))
@@ -35,7 +35,7 @@ def test_objects_are_printed_and_written(here, modules, capsys):
     for photo in photos:
         Image.new("RGB", (40, 30)).save(photo)
     objects([*photos, "--run", "run", "--output", "found.json"])
-    assert asked == [([Path(photo)], 0) for photo in photos]
+    assert asked == [((30, 40, 3), 0)] * 2
     lines = list(filter(None, capsys.readouterr().out.splitlines()))
     cat = "   90.0%  cat, 30 x 41 pixels at (1, 2)"
     assert lines == [photos[0], cat, photos[1], cat, "wrote found.json"]
