@@ -175,10 +175,12 @@ class EvalImages(Images):
         examples: Any = self.examples(batch_size, host=host)
         nothing = [tf.zeros([1, *spec.shape[1:]], spec.dtype) for spec in examples.element_spec]
         padding = tf.data.Dataset.from_tensors(tuple(nothing)).repeat()
+        steps = self.steps(batch_size)
         return _finish(
             examples.concatenate(padding)
             .rebatch(host.size(batch_size), drop_remainder=True)
-            .take(self.steps(batch_size))
+            .take(steps)
+            .apply(tf.data.experimental.assert_cardinality(steps))  # which Keras asks for
             .map(_one_hot(classes))
             .map(normalized)
         )

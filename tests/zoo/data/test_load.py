@@ -93,7 +93,7 @@ def test_plain_batches_are_mixed_by_seeds_of_their_own(host):
 
 def test_plain_test_batches_are_full_and_as_many_on_every_host():
     test = EvalImages(RECORDS, numbers)
-    assert test.steps(BATCH) == 6
+    assert test.steps(BATCH) == len(test.batches(BATCH, CLASSES)) == 6
     found = []
     for host in (ONLY_HOST, Host(0, 2), Host(1, 2)):
         images, labels, weights = arrays(test.batches(BATCH, CLASSES, host), 9)
