@@ -48,7 +48,7 @@ class Object(NamedTuple):
 
 @dataclass
 class Fault:
-    """What goes wrong with requests of "OPERATION BUCKET/NAME", after `skip` of them.
+    """A fault in requests of "OPERATION BUCKET/NAME", after `skip` of them.
 
     Kinds: a number, the status of the answer; break: the connection ends in the middle of a body,
     sent or received; slow: the body pauses there for `seconds`; damage: the last bit that is read

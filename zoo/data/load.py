@@ -87,7 +87,7 @@ class Images:
         return self.source.testing(batch_size, host)
 
     def _numbers(self, positions: Any, batch_size: int, host: Host) -> tf.Tensor:
-        """Random numbers are functions of these."""
+        """Returns the integers that random numbers are functions of, one for each image."""
         return tf.zeros_like(positions)
 
 

@@ -51,9 +51,8 @@ class Evaluation:
     images_per_second: float | None  # after the first batch, which compiles; None if it is the only
     mistakes: Sequence[Mistake] = ()  # most confident errors, at most `MOST_ERRORS`
     log_probabilities: np.ndarray | None = None  # of all images, if they were kept
-    waiting: float | None = (
-        None  # fraction of the time after the first batch, spent waiting for images
-    )
+    # Fraction of the time after the first batch that was spent waiting for images.
+    waiting: float | None = None
 
     @property
     def images(self) -> int:
