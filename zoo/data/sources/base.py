@@ -30,6 +30,7 @@ class Read(Protocol):
     def __call__(self, *, window: Window | None = ...) -> tf.Tensor: ...
 
 
+INDEX_SHUFFLE = 498247692  # that tf.random.experimental.index_shuffle puts before every seed
 TEST_ORDER_SEED = 0  # shuffles test images, so that the first few are of all classes
 
 
@@ -63,11 +64,11 @@ class IndexedSource:
         def look_up(positions: tf.Tensor) -> Record:
             numbers = host.number(positions, batch_size)
             epochs = numbers // epoch_size
-            of_run, ones = tf.zeros_like(epochs) + seed, tf.ones_like(epochs)
+            first, of_run = (tf.zeros_like(epochs) + part for part in (INDEX_SHUFFLE, seed))
             # As tf.random.experimental.index_shuffle, which takes one seed at a time.
             indices = tf.raw_ops.RandomIndexShuffle(
                 index=numbers % epoch_size,
-                seed=tf.stack([ones, of_run, epochs], 1),
+                seed=tf.stack([first, of_run, epochs], 1),
                 max_index=tf.constant(self.count - 1, tf.int64),
             )
             return tf.nest.map_structure(lambda values: tf.gather(values, indices), records)

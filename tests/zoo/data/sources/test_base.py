@@ -42,6 +42,17 @@ def test_every_epoch_has_the_full_batches_in_another_order():
     assert images.tolist() != read(6 * steps, seed=4).tolist()
 
 
+def test_the_order_of_an_epoch_is_tensorflows():
+    """Runs of before go on with the same images."""
+    for epoch, images in enumerate(read(10).reshape(2, -1)):
+        order = [tf.constant(part, tf.int64) for part in (3, epoch)]
+        expected = [
+            int(tf.random.experimental.index_shuffle(tf.constant(i, tf.int64), order, COUNT - 1))
+            for i in range(20)
+        ]
+        assert images.tolist() == expected
+
+
 @settings(deadline=None, derandomize=True, max_examples=15)
 @given(first=st.integers(0, 12), count=st.sampled_from([1, 2, 4]), seed=st.integers(0, 2**31))
 def test_any_host_starts_anywhere(first, count, seed):
