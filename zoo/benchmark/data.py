@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr
 from functools import partial
 from importlib import import_module
@@ -24,8 +24,8 @@ from zoo.config import AUGMENTATIONS, DataConfig, TrainConfig
 from zoo.fields import Count
 from zoo.measurements import columns, print_table
 
-ZOO, TORCHVISION = "zoo", "torchvision"
-TEST = "test images"
+ZOO, RIVALS = "zoo", ("torchvision", "timm")
+WINDOWS, TEST = "windows and flips", "test images"
 COLUMNS = columns("library", "cpu_ms", "images_per_second")
 QUIET = 0.002  # CPU seconds in `POLL`, below which no thread reads ahead any more
 POLL = 0.02
@@ -39,8 +39,8 @@ class Config(TrainConfig, BenchmarkSettings):
     It takes the settings of zoo.train, of which data.source, data.dir and the like are replaced by
     a folder of JPEG or PNG files. Parts are added one after the other: reading of files, decoding
     with windows and flips, each augmentation, mixing with batches. The time is that of all threads
-    for one image; where torchvision is installed, its transforms are timed in turn. Images that
-    --data.cache_gb keeps in memory are decoded before. Example:
+    for one image; where torchvision and timm are installed, their transforms are timed in turn.
+    Images that --data.cache_gb keeps in memory are decoded before. Example:
 
       python -m zoo.benchmark data --config lambda_resnet50_i160_350ep --images_per_second 2900
     """
@@ -62,14 +62,19 @@ def run(config: Config) -> None:
     """Runs the benchmark, and prints and writes the results."""
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     # After TensorFlow, torchvision's import ends the process: both have an LLVM of their own.
-    compared = [TORCHVISION] * ("tensorflow" not in sys.modules and has_torchvision())
+    rivals = [] if "tensorflow" in sys.modules else [*filter(find_spec, RIVALS)]
+    for library in rivals:
+        import_module(library)
     use_backend("tensorflow")
-    report = Report(config, ("tensorflow", "pillow", *compared))
+    report = Report(config, ("tensorflow", "pillow", *rivals))
     with tempfile.TemporaryDirectory() as folder:
         draw(Path(folder), config)
         readers = dict(_zoo_readers(config, folder))
-        if compared:
-            readers |= _torchvision_readers(config, Path(folder))
+        for library in rivals:
+            transforms = _torchvision(config) if library == "torchvision" else _timm(config)
+            for name, steps in transforms.items():
+                part = Path(folder) / ("val" if name == TEST else "train")
+                readers[library, name] = _transforming(steps, sorted(part.rglob("*.*")))
         cases = {" ".join(key): partial(_cpu_time, read) for key, read in readers.items()}
         timings = time_in_turn(cases, config.repeats, 0)
     report.rows += [
@@ -89,14 +94,6 @@ def run(config: Config) -> None:
         cores = math.ceil(wanted / last["images_per_second"])
         print(f"\n{wanted:,.0f} training images/s take {cores} cores like these")
     report.finish()
-
-
-def has_torchvision() -> bool:
-    """Imports torchvision, if it is installed."""
-    if find_spec(TORCHVISION) is None:
-        return False
-    import_module(TORCHVISION)
-    return True
 
 
 def draw(folder: Path, config: Config) -> None:
@@ -125,10 +122,10 @@ def draw(folder: Path, config: Config) -> None:
 
 def parts(data: DataConfig) -> Iterator[tuple[str, DataConfig]]:
     """Yields what is added one after the other, by name, and the settings with it."""
-    windows = "shifts" if data.shift else "windows"
     plain = dict.fromkeys(set(AUGMENTATIONS) - {"shift"})
     settings = {**plain, "randaugment_layers": 2} if data.augment else {}
-    yield f"{windows} and flips" if data.augment else "decoding", _with(data, settings)
+    flips = "shifts and flips" if data.shift else WINDOWS
+    yield flips if data.augment else "decoding", _with(data, settings)
     wanted = {name: getattr(data, name) for name in AUGMENTATIONS if name in plain}
     for name, value in wanted.items():
         if value is not None:
@@ -181,35 +178,47 @@ def _reading(batches: Any, size: int, count: int) -> Read:
     return read
 
 
-def _torchvision_readers(config: Config, folder: Path) -> dict[tuple[str, str], Read]:
-    """Returns torchvision's transforms of the same parts, image by image, without mixing."""
-    from PIL import Image
+def _torchvision(config: Config) -> dict[str, Callable[[Any], Any]]:
+    """Returns torchvision's transforms of an image of Pillow, without mixing, by part."""
     from torchvision.transforms import v2  # pyright: ignore[reportMissingImports]
 
     data, size = config.data, config.model.size
-    transforms: dict[str, list[Any]] = {}
+    steps: list[Any] = [v2.RandomResizedCrop(size, antialias=True), v2.RandomHorizontalFlip()]
+    of_parts = {TEST: [v2.Resize(round(size / 0.875)), v2.CenterCrop(size)]}
     if data.augment and data.shift is None:
-        steps: list[Any] = [v2.RandomResizedCrop(size, antialias=True), v2.RandomHorizontalFlip()]
-        transforms["windows and flips"] = [*steps]
+        of_parts[WINDOWS] = steps
         if data.randaugment_magnitude is not None:
-            steps.append(v2.RandAugment(data.randaugment_layers, int(data.randaugment_magnitude)))
-            transforms["+ randaugment"] = [*steps]
-    transforms[TEST] = [v2.Resize(round(size / 0.875)), v2.CenterCrop(size)]
-    paths = {part: sorted((folder / part).rglob(f"*.{config.file}")) for part in ("train", "val")}
+            operations = v2.RandAugment(data.randaugment_layers, int(data.randaugment_magnitude))
+            of_parts["+ randaugment"] = [*steps, operations]
+    return {name: v2.Compose([*steps, v2.PILToTensor()]) for name, steps in of_parts.items()}
 
-    def reader(name: str, steps: list[Any]) -> Read:
-        change = v2.Compose([*steps, v2.PILToTensor()])
 
-        def read() -> int:
-            files = paths["val" if name == TEST else "train"]
-            for path in files:
-                with Image.open(path) as image:
-                    change(image.convert("RGB"))
-            return len(files)
+def _timm(config: Config) -> dict[str, Callable[[Any], Any]]:
+    """Returns timm's transforms, of which each operation of RandAugment has probability 0.5."""
+    from timm.data import create_transform  # pyright: ignore[reportMissingImports]
 
-        return read
+    # As its loader does, which normalizes batches.
+    create = partial(create_transform, config.model.size, use_prefetcher=True)
+    data, transforms = config.data, {TEST: create()}
+    if data.augment and data.shift is None:
+        create = partial(create, is_training=True, color_jitter=None)
+        transforms[WINDOWS] = create()
+        if (magnitude := data.randaugment_magnitude) is not None:
+            policy = f"rand-m{magnitude:.0f}-n{data.randaugment_layers}"
+            transforms["+ randaugment"] = create(auto_augment=policy)
+    return transforms
 
-    return {(TORCHVISION, name): reader(name, steps) for name, steps in transforms.items()}
+
+def _transforming(change: Callable[[Any], Any], paths: Sequence[Path]) -> Read:
+    from PIL import Image
+
+    def read() -> int:
+        for path in paths:
+            with Image.open(path) as image:
+                change(image.convert("RGB"))
+        return len(paths)
+
+    return read
 
 
 def _cpu_time(read: Read) -> Run:

@@ -182,6 +182,7 @@ def _timm_paths(name: str, size: int) -> dict[str, Predict]:
     import openvino
 
     from zoo.benchmark.backends import Torch
+    from zoo.export.openvino import keeping_signal_stack
 
     nncf, torch = import_module("nncf"), import_module("torch")
 
@@ -195,7 +196,8 @@ def _timm_paths(name: str, size: int) -> dict[str, Predict]:
 
     def in_openvino(model: Any) -> Predict:
         settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads()}
-        network = openvino.compile_model(model, "CPU", settings)
+        with keeping_signal_stack():
+            network = openvino.compile_model(model, "CPU", settings)
         return lambda images: network(images.reshape(len(images), 3, size, size))
 
     network = parse(f"timm.{name}@{size}").build().eval()
@@ -205,7 +207,8 @@ def _timm_paths(name: str, size: int) -> dict[str, Predict]:
     )
     random = np.random.default_rng(0)
     noise = [random.normal(size=shape).astype("float32") for _ in range(CALIBRATION)]
-    quantized = nncf.quantize(model, nncf.Dataset(noise), subset_size=CALIBRATION)
+    with keeping_signal_stack():
+        quantized = nncf.quantize(model, nncf.Dataset(noise), subset_size=CALIBRATION)
     predicts = (
         compiled("float32"),
         compiled("mixed_bfloat16"),

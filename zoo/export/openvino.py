@@ -1,8 +1,10 @@
 """OpenVINO's intermediate representation, for Intel's processors."""
 
+import ctypes
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,14 +77,43 @@ def _quantized(model: Any, classifier: "Classifier", options: Options) -> Any:
     nncf.set_log_level(logging.ERROR)
     images = CalibrationImages(classifier, options)
     floats = nncf.IgnoredScope(patterns=[f".*{name}.*" for name in options.float_layers])
-    # The fast correction of biases costs a small network 0.06 points, and half of its agreement.
-    return nncf.quantize(
-        model,
-        nncf.Dataset(images),
-        subset_size=len(images),
-        fast_bias_correction=False,
-        ignored_scope=floats,
+    with keeping_signal_stack():
+        # The fast correction of biases costs a small network 0.06 points, half of its agreement.
+        return nncf.quantize(
+            model,
+            nncf.Dataset(images),
+            subset_size=len(images),
+            fast_bias_correction=False,
+            ignored_scope=floats,
+        )
+
+
+class _SignalStack(ctypes.Structure):
+    """`stack_t` of Linux."""
+
+    _fields_ = (
+        ("ss_sp", ctypes.c_void_p),
+        ("ss_flags", ctypes.c_int),
+        ("ss_size", ctypes.c_size_t),
     )
+
+
+@contextmanager
+def keeping_signal_stack() -> Iterator[None]:
+    """Restores the stack of this thread's signal handlers.
+
+    OpenVINO 2026.4 sets one for every model that it compiles. After two of them freed memory stays
+    set, and Ctrl-C ends the process with a segmentation fault.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+    system, before = ctypes.CDLL(None), _SignalStack()
+    system.sigaltstack(None, ctypes.byref(before))
+    try:
+        yield
+    finally:
+        system.sigaltstack(ctypes.byref(before), None)
 
 
 class Runtime:
@@ -94,7 +125,8 @@ class Runtime:
         # Recent processors would compute in bfloat16 by default.
         settings = {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": threads}
         model = openvino.Core().read_model(folder / "model.xml")
-        self._model: Any = openvino.compile_model(model, "CPU", settings)
+        with keeping_signal_stack():
+            self._model: Any = openvino.compile_model(model, "CPU", settings)
 
     def signatures(self) -> Signatures:
         inputs, outputs = (

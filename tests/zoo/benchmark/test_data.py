@@ -38,17 +38,18 @@ def test_table_and_json(tmp_path, capsys, kept):
     assert report["settings"]["data"]["mixup"] == 0.2
 
 
-@pytest.mark.needs("torchvision")
-def test_torchvision_in_turn(tmp_path):
+@pytest.mark.needs("torchvision", "timm")
+def test_torchvision_and_timm_in_turn(tmp_path):
     output = tmp_path / "data.json"
     program = [sys.executable, "-m", "zoo.benchmark", "data", *SETTINGS.split()]
     settings = ["--data.randaugment_magnitude", "9", "--output", str(output)]
     subprocess.run([*program, *settings], check=True)
     report = json.loads(output.read_text())
-    rows = [row["part"] for row in checked_rows(report, "torchvision")]
-    assert rows == [WINDOWS, "+ randaugment", "test images"]
+    for library in data.RIVALS:
+        rows = [row["part"] for row in checked_rows(report, library)]
+        assert sorted(rows) == ["+ randaugment", "test images", WINDOWS]
+        assert library in report["versions"]
     assert len(checked_rows(report, "zoo")) == 5
-    assert "torchvision" in report["versions"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
-"""OpenVINO: what int8 computes in 8 bits, precision."""
+"""OpenVINO: what int8 computes in 8 bits, precision, signals."""
 
+import gc
+import os
 import re
+import signal
 
 import keras
 import numpy as np
@@ -14,12 +17,22 @@ from zoo.export.base import Options
 from zoo.inference.classifier import Classifier, predict
 
 
+def exit_code_after_a_signal() -> int:
+    """Returns that of a copy of this process which handles a signal."""
+    if not (child := os.fork()):
+        signal.signal(signal.SIGUSR1, lambda *_: None)
+        signal.raise_signal(signal.SIGUSR1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("float_layers", [(), ("lambda",)])
 def test_int8_is_calibrated_on_images(servable, tmp_path, float_layers):
     files = write_images(tmp_path, 12)
     options = Options("int8", files, float_layers=float_layers)
     openvino.OpenVINO().write(servable, tmp_path / "1", options)
+    assert exit_code_after_a_signal() == 0
     layers = re.findall(r'name="(\S+)" type="(\w+)"', (tmp_path / "1/model.xml").read_text())
     quantized = [name for name, kind in layers if kind == "FakeQuantize"]
     assert len(quantized) > 20
@@ -52,3 +65,13 @@ def test_bfloat16_rounds(servable, tmp_path):
         one.run("serving_default", {"images": pixels(3, 16)})["probabilities"] for one in runtimes
     )
     assert np.abs(found - exact).max() < 0.1  # processors without bfloat16 compute in float32
+
+
+def test_signals_are_handled_while_networks_come_and_go(servable, tmp_path):
+    openvino.OpenVINO().write(servable, tmp_path, Options())
+    runtimes = [openvino.Runtime(tmp_path, 1) for _ in range(3)]
+    assert exit_code_after_a_signal() == 0
+    while runtimes:
+        runtimes.pop(0)
+        gc.collect()
+        assert exit_code_after_a_signal() == 0
