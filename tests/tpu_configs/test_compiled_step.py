@@ -49,7 +49,9 @@ def test_classifier(name, network, imagenet, photos, pseudo_labels, tmp_path):
     with run.precision(config.training.precision):
         run.build()
         parts = config.training.gradient_accumulation_steps
-        batches = run.data.train.batches(config.data.batch_size, run.classes, parts=parts)
+        batches = run.data.train.batches(
+            config.data.batch_size, run.classes, parts=parts, normalize=False
+        )
         run.model.optimizer.build(run.model.trainable_variables)  # as fit does
         run.model.make_train_function()
         logs = run.model.train_function(iter(batches))

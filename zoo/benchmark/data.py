@@ -163,8 +163,9 @@ def _zoo_readers(config: Config, folder: str) -> Iterator[tuple[tuple[str, str],
     count = config.images
     yield (ZOO, "files"), _reading(files.batch(size), size, count)
     for name, loaded in every:
-        yield (ZOO, name), _reading(loaded.train.batches(size, 2), size, count)
-    yield (ZOO, TEST), _reading(every[0][1].test.batches(size, 2).repeat(), size, count)
+        yield (ZOO, name), _reading(loaded.train.batches(size, 2, normalize=False), size, count)
+    tests = every[0][1].test.batches(size, 2, normalize=False)
+    yield (ZOO, TEST), _reading(tests.repeat(), size, count)
 
 
 def _reading(batches: Any, size: int, count: int) -> Read:

@@ -58,15 +58,20 @@ def resize_window(image: tf.Tensor, resize: str, window: Window, size: int) -> t
 
 def _scale(image: Any, size: int, scale: Any, first: Any, interpolation: str) -> tf.Tensor:
     """Scales an image, and returns the pixels from `first` on; those out of the image are black."""
-    scaled = tf.raw_ops.ScaleAndTranslate(
-        images=image[None],
-        size=[size, size],
-        scale=tf.cast(scale, tf.float32),
-        translation=tf.cast(-first, tf.float32),
-        kernel_type=KERNELS[interpolation],
-        antialias=True,
-    )
-    return tf.clip_by_value(scaled[0], 0, 255)  # bicubic overshoots
+    scales, places = (tf.broadcast_to(tf.cast(both, tf.float32), [2]) for both in (scale, -first))
+    for axis in range(2):
+        # TensorFlow is fast along an axis if the other one is one of many channels, not of three.
+        length = tf.shape(image)[1]
+        scaled = tf.raw_ops.ScaleAndTranslate(
+            images=tf.reshape(image, [1, -1, 1, length * 3]),
+            size=[size, 1],
+            scale=tf.stack([scales[axis], 1.0]),
+            translation=tf.stack([places[axis], 0.0]),
+            kernel_type=KERNELS[interpolation],
+            antialias=True,
+        )
+        image = tf.transpose(tf.reshape(scaled, [size, length, 3]), [1, 0, 2])
+    return tf.clip_by_value(tf.ensure_shape(image, [size, size, 3]), 0, 255)  # bicubic overshoots
 
 
 def decode(encoded: tf.Tensor | bytes) -> tf.Tensor:

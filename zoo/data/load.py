@@ -122,8 +122,12 @@ class TrainingImages(Images):
         first_step: int = 0,
         host: Host = ONLY_HOST,
         parts: int = 1,
+        normalize: bool = True,
     ) -> tf.data.Dataset:
-        """Creates the dataset for `model.fit`: endless preprocessed batches with labels.
+        """Creates the dataset for `model.fit`: endless batches of images with labels.
+
+        Images are normalized as by `preprocess_input`; without `normalize` they are in [0, 255],
+        8 bits unless they are mixed.
 
         `fit` needs `steps_per_epoch=train.steps_per_epoch(batch_size)`, or its epochs never end.
         Labels are probabilities of the classes: one-hot, unless images are mixed, or there are
@@ -138,7 +142,9 @@ class TrainingImages(Images):
             return self.mix(*batch, fold_in(seed, MIXING + host.index)) if self.mix else batch
 
         batches = self.unmixed(batch_size, classes, first_step, host)
-        batches = batches.enumerate(first_step).map(mixed).map(normalized)
+        batches = batches.enumerate(first_step).map(mixed)
+        if normalize:
+            batches = batches.map(_normalized)
         return _finish(batches if parts == 1 else batches.rebatch(size // parts))
 
     def unmixed(
@@ -166,24 +172,26 @@ class EvalImages(Images):
         """Returns the batches of a pass."""
         return -(-self.count // batch_size)
 
-    def batches(self, batch_size: int, classes: int, host: Host = ONLY_HOST) -> tf.data.Dataset:
-        """Creates the dataset for `model.evaluate`: preprocessed batches, one-hot labels, weights.
+    def batches(
+        self, batch_size: int, classes: int, host: Host = ONLY_HOST, normalize: bool = True
+    ) -> tf.data.Dataset:
+        """Creates the dataset for `model.evaluate`: batches of images, one-hot labels, weights.
 
         All batches are full, and every host has the same number of them. Padding and unreadable
-        images have weight 0.
+        images have weight 0. Without `normalize` images are in [0, 255].
         """
         examples: Any = self.examples(batch_size, host=host)
         nothing = [tf.zeros([1, *spec.shape[1:]], spec.dtype) for spec in examples.element_spec]
         padding = tf.data.Dataset.from_tensors(tuple(nothing)).repeat()
         steps = self.steps(batch_size)
-        return _finish(
+        batches = (
             examples.concatenate(padding)
             .rebatch(host.size(batch_size), drop_remainder=True)
             .take(steps)
             .apply(tf.data.experimental.assert_cardinality(steps))  # which Keras asks for
             .map(_one_hot(classes))
-            .map(normalized)
         )
+        return _finish(batches.map(_normalized) if normalize else batches)
 
 
 @dataclass(frozen=True)
@@ -383,7 +391,7 @@ def _replace_unreadable(
 
 
 @no_autograph
-def normalized(images: Any, *others: tf.Tensor) -> tuple[tf.Tensor, ...]:
+def normalize(images: Any) -> Any:
     """Normalizes as `preprocess_input`, whose three values broadcast four times as slowly."""
     height, width = images.shape[1:3]
     rows = tf.reshape(tf.cast(images, tf.float32), [-1, height, width * 3])
@@ -391,7 +399,12 @@ def normalized(images: Any, *others: tf.Tensor) -> tuple[tf.Tensor, ...]:
         255 * np.tile(np.array(values, "float32"), width)
         for values in (IMAGENET_MEAN, IMAGENET_STD)
     )
-    return tf.reshape((rows - mean) * (1 / deviation), tf.shape(images)), *others
+    return tf.reshape((rows - mean) * (1 / deviation), tf.shape(images))
+
+
+@no_autograph
+def _normalized(images: Any, *others: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    return normalize(images), *others
 
 
 def _one_hot(classes: int) -> Callable[..., tuple[tf.Tensor, ...]]:

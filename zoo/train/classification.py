@@ -9,10 +9,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from lambda_keras.applications import preprocess_input
 from zoo import run_folder
 from zoo.config import TrainConfig
 from zoo.data.errors import naming_errors
-from zoo.data.load import balanced_weights, load_data
+from zoo.data.load import balanced_weights, load_data, normalize
 from zoo.data.pseudo import WithPseudoLabels, with_pseudo_labels
 from zoo.errors import printable, some
 from zoo.files import atomic_write, keras_file
@@ -108,6 +109,7 @@ class ClassificationRun(Run):
             training.ema,
             self.objective(),
             training.recompute,
+            preprocess_input if keras.backend.backend() == "jax" else normalize,
         )
         metrics: list[Any] = [keras.metrics.CategoricalAccuracy(name="accuracy")]
         if self.classes > 5:
@@ -286,7 +288,9 @@ class ClassificationRun(Run):
         return [
             *callbacks,
             DecodingSpeed(
-                lambda: self.data.train.batches(batch_size, self.classes, host=self.devices.host),
+                lambda: self.data.train.batches(
+                    batch_size, self.classes, host=self.devices.host, normalize=False
+                ),
                 batch_size,
             ),
             keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: write_epochs(epochs, progress)),
@@ -297,7 +301,7 @@ class ClassificationRun(Run):
     def _test_batches(self) -> Any:
         size = self.config.data.batch_size
         return self.devices.distribute(
-            lambda host: self.data.test.batches(size, self.classes, host), size
+            lambda host: self.data.test.batches(size, self.classes, host, normalize=False), size
         )
 
     def fit_epochs(self, progress: Progress, callbacks: list[Any]) -> None:
@@ -317,7 +321,7 @@ class ClassificationRun(Run):
                 model.fit(
                     self.devices.distribute(
                         lambda host: train.batches(
-                            batch_size, self.classes, progress.step, host, parts
+                            batch_size, self.classes, progress.step, host, parts, normalize=False
                         ),
                         train.step_size(batch_size) // parts,
                     ),

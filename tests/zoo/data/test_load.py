@@ -41,13 +41,6 @@ def numbers(records, seeds):
     return tf.ensure_shape(images, [None, 1, 1, 3]), records["image"] != 7
 
 
-@pytest.fixture(autouse=True)
-def plain_pixels(request, monkeypatch):
-    """Tests with made-up images see them as they are."""
-    if "plain" in request.node.name:
-        monkeypatch.setattr(load, "normalized", lambda *batch: batch)
-
-
 def arrays(stream, count):
     return [np.stack(part) for part in zip(*stream.take(count).as_numpy_iterator(), strict=True)]
 
@@ -55,7 +48,7 @@ def arrays(stream, count):
 def test_plain_training_batches():
     train = TrainingImages(RECORDS, numbers, seed=3)
     assert (train.count, train.steps_per_epoch(BATCH), train.step_size(BATCH)) == (22, 5, 4)
-    images, labels = arrays(train.batches(BATCH, CLASSES), 6)
+    images, labels = arrays(train.batches(BATCH, CLASSES, normalize=False), 6)
     assert (images.shape, images.dtype, labels.dtype) == ((6, 4, 1, 1, 3), "float32", "float32")
     shown = images[:, :, 0, 0]
     assert 7 not in shown[..., 0]
@@ -66,16 +59,19 @@ def test_plain_training_batches():
         lost = batch != expected  # the unreadable image, replaced by the first of the batch
         assert lost.sum() <= 1
         assert (batch[lost] == expected[~lost][0]).all()
-    options = train.batches(BATCH, CLASSES).options()
+    options = train.batches(BATCH, CLASSES, normalize=False).options()
     assert options.experimental_distribute.auto_shard_policy.name == "OFF"
-    parts = arrays(train.batches(BATCH, CLASSES, parts=2), 12)[0]
+    parts = arrays(train.batches(BATCH, CLASSES, parts=2, normalize=False), 12)[0]
     np.testing.assert_array_equal(parts.reshape(images.shape), images)
     readable = replace(
         train, read_images=lambda *batch: (numbers(*batch)[0], batch[0]["image"] >= 0)
     )
-    whole = arrays(readable.batches(BATCH, CLASSES, 2), 4)
+    whole = arrays(readable.batches(BATCH, CLASSES, 2, normalize=False), 4)
     for number in range(2):
-        hosts = [arrays(readable.batches(BATCH, CLASSES, 2, Host(i, 2)), 4) for i in range(2)]
+        hosts = [
+            arrays(readable.batches(BATCH, CLASSES, 2, Host(i, 2), normalize=False), 4)
+            for i in range(2)
+        ]
         joined = np.concatenate([host[number] for host in hosts], 1)
         np.testing.assert_array_equal(joined, whole[number])
 
@@ -86,17 +82,17 @@ def test_plain_batches_are_mixed_by_seeds_of_their_own(host):
         return tf.cast(tf.reshape(seed, [1, 2]), tf.float64), labels
 
     train = TrainingImages(RECORDS, numbers, 3, mix)
-    received = arrays(train.batches(BATCH, CLASSES, 4, host), 2)[0].reshape(2, 2)
+    received = arrays(train.batches(BATCH, CLASSES, 4, host, normalize=False), 2)[0].reshape(2, 2)
     expected = [fold_in([3, step], load.MIXING + host.index).numpy() for step in (4, 5)]
     np.testing.assert_array_equal(received, np.array(expected, "float64"))
 
 
 def test_plain_test_batches_are_full_and_as_many_on_every_host():
     test = EvalImages(RECORDS, numbers)
-    assert test.steps(BATCH) == len(test.batches(BATCH, CLASSES)) == 6
+    assert test.steps(BATCH) == len(test.batches(BATCH, CLASSES, normalize=False)) == 6
     found = []
     for host in (ONLY_HOST, Host(0, 2), Host(1, 2)):
-        images, labels, weights = arrays(test.batches(BATCH, CLASSES, host), 9)
+        images, labels, weights = arrays(test.batches(BATCH, CLASSES, host, normalize=False), 9)
         assert images.shape == (6, BATCH // host.count, 1, 1, 3)
         assert weights.dtype == "float32"
         shown = images[weights == 1][:, 0, 0]
@@ -116,7 +112,7 @@ def test_plain_labels_of_several_classes_stay():
     data = tf.data.Dataset.from_tensors(
         {"image": tf.constant([1]), "label": tf.constant([[1, 0, 1]])}
     )
-    (_, labels, _) = next(iter(EvalImages(source, numbers).batches(1, 3)))
+    (_, labels, _) = next(iter(EvalImages(source, numbers).batches(1, 3, normalize=False)))
     assert labels.numpy().tolist() == [[1, 0, 1]]
 
 
@@ -245,7 +241,7 @@ def test_unreadable_image_ends_the_run_with_its_name(source, tmp_path):
 def test_plain_batch_of_which_nothing_is_readable():
     train = TrainingImages(RECORDS, lambda *both: (numbers(*both)[0], both[0]["image"] < 0))
     with pytest.raises(ValueError, match="not one image of a batch"), naming_errors():
-        next(iter(train.batches(8, 5)))
+        next(iter(train.batches(8, 5, normalize=False)))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import tensorflow as tf
 from support.pseudo_labels import write_selection
 
 from zoo.config import DataConfig, TrainConfig
-from zoo.data import load as batches_of
 from zoo.data import pseudo_records
 from zoo.data.load import TrainingImages, load_data
 from zoo.data.pseudo import OWN_SEEDS, WithPseudoLabels, with_pseudo_labels
@@ -29,9 +28,8 @@ def constant(records, seeds):
 
 
 @pytest.fixture
-def made_up(monkeypatch):
+def made_up():
     """Creates training images of pixels that tell their number, from 1000 pseudo-labeled ones."""
-    monkeypatch.setattr(batches_of, "normalized", lambda *batch: batch)
 
     def source(first, labels):
         return IndexedSource(np.arange(first, first + COUNT), labels, np.full(COUNT, "name"))
@@ -46,7 +44,9 @@ def made_up(monkeypatch):
 
 
 def read(train, steps, first_step=0, host=ONLY_HOST, parts=1):
-    stream = train.batches(BATCH, CLASSES, first_step, host, parts).take(steps * parts)
+    stream = train.batches(BATCH, CLASSES, first_step, host, parts, normalize=False).take(
+        steps * parts
+    )
     images, labels = zip(*stream.as_numpy_iterator(), strict=True)
     return np.stack(images)[:, :, 0, 0], np.stack(labels)
 

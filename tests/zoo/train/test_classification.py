@@ -349,10 +349,10 @@ def test_rest_of_an_interrupted_run(done, patience):
     run.classes = 10
     run.devices = SimpleNamespace(distribute=lambda batches, size: (batches(ONLY_HOST), size))
     train = SimpleNamespace(
-        batches=lambda size, classes, first_step, host, parts: (first_step, parts),
+        batches=lambda size, classes, first_step, host, parts, normalize: (first_step, parts),
         step_size=lambda size: size,
     )
-    run.data = SimpleNamespace(train=train, test=SimpleNamespace(batches=lambda *_: None))
+    run.data = SimpleNamespace(train=train, test=SimpleNamespace(batches=lambda *_, **__: None))
     model = {"steps_per_epoch": 22, "evaluation_steps": 6, "fit": fit, "stop_training": False}
     run.model = SimpleNamespace(**model)
     run.fit_epochs(progress, [])

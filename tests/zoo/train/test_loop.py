@@ -13,6 +13,7 @@ from support import networks
 from support.loopback import free_port
 from support.pseudo_labels import write_selection
 
+from zoo.precision import precision
 from zoo.train.averages import ExponentialMovingAverage
 from zoo.train.loop import TrainingModel
 from zoo.train.losses import Objective
@@ -217,10 +218,31 @@ def batch():
     return networks.images(2, 8, 8, 3), np.eye(CLASSES, dtype="float32")[:2]
 
 
-def fit(model, **options):
-    data = tf.data.Dataset.from_tensors(batch()).repeat()
+def fit(model, data=None, **options):
+    data = data or tf.data.Dataset.from_tensors(batch()).repeat()
     options = {"epochs": 1, "verbose": 0, "shuffle": False, **options}
     return model.fit(data, **options).history
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_images_are_preprocessed_before_they_are_rounded(policy, dtype):
+    """As batches of them would be, for the network and for a teacher."""
+    (images, labels), losses = batch(), []
+    images = (100 * images + 100).clip(0, 255).astype(dtype)
+    change = lambda values: keras.ops.cast(values, "float32") / 100 - 1  # noqa: E731
+    for preprocess in (None, change):
+        keras.utils.set_random_seed(0)
+        with precision(policy):
+            teacher = networks.linear_model(classes=CLASSES)
+            objective = Objective(keras.losses.MeanSquaredError(), None, teacher)
+            model = fitted(ema=0.5, objective=objective, preprocess=preprocess)
+        given = images if preprocess else keras.ops.convert_to_numpy(change(images))
+        data = tf.data.Dataset.from_tensors((given, labels)).repeat()
+        fit(model, data, epochs=2, steps_per_epoch=2)
+        losses.append([model.evaluate(data, steps=2, verbose=0), *model.network.get_weights()])
+    for one, other in zip(*losses, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(

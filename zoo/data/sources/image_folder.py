@@ -106,6 +106,7 @@ class ImageFolder(DataSource):
 
     def _choose(self, folder: Path, splits: dict[str, Path], setting: str) -> Path:
         wanted = getattr(self.config, setting)
+        wanted = _ROLES.get(wanted, wanted)
         if wanted == "validation" and wanted not in splits:
             wanted = "test"
         names = " or ".join(SPLITS.get(wanted, [wanted]))

@@ -157,9 +157,10 @@ def test_test_images_are_read_by_evaluation_alone(tree):
         list_folder(folder, 0.2, 0, train_split="test", test_split="test")
     for path in (folder / "train").rglob("*.png"):
         path.write_bytes(b"")
-    train, test, _ = list_folder(folder, 0.2, 0, train_split="validation", test_split="validation")
-    assert train == test
-    assert {Path(file.path).parts[-3] for file in test} == {"val"}
+    for split in ("validation", "val"):
+        train, test, _ = list_folder(folder, 0.2, 0, train_split=split, test_split=split)
+        assert train == test
+        assert {Path(file.path).parts[-3] for file in test} == {"val"}
 
 
 @pytest.mark.parametrize(("split", "count"), {"validation": 4, "train": 12, "all": 16}.items())
