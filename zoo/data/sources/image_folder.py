@@ -105,7 +105,7 @@ class ImageFolder(DataSource):
         return files[train], files[test], classes
 
     def _choose(self, folder: Path, splits: dict[str, Path], setting: str) -> Path:
-        wanted = getattr(self.config, setting)
+        wanted: str = getattr(self.config, setting)
         wanted = _ROLES.get(wanted, wanted)
         if wanted == "validation" and wanted not in splits:
             wanted = "test"
