@@ -111,10 +111,10 @@ class Export:
                 print(f"  {name}: largest difference from Keras {difference:.1e}", flush=True)
             name, difference = max(differences.items(), key=lambda item: item[1])
             if difference <= self.allowed and np.isfinite(difference):
-                loss = self.loss(outputs)
+                if loss := self.loss(outputs):
+                    print(f"  {loss}", flush=True)
                 if not loss or title == last:
                     return title, outputs, differences
-                print(f"  {loss}", flush=True)
                 continue
             different = f"{difference:.1e} in {name}, more than {self.allowed:.0e}"
             if np.isinf(difference):

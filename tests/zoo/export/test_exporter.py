@@ -137,7 +137,9 @@ def test_a_way_with_a_loss_is_kept_if_it_is_the_last(tmp_path, capsys):
         assert (folder / kept).exists()
         written = f"written as {kept}" in (folder / "model_card.md").read_text()
         assert written == (kept == "variables")
-    assert "\n  x\n" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert output.count("\n  x\n") == 2
+    assert output.count("\n  y\n") == 1
 
 
 def test_outputs_that_are_not_finite_are_never_equal(tmp_path):
