@@ -109,6 +109,7 @@ class ClassificationRun(Run):
             training.ema,
             self.objective(),
             training.recompute,
+            # The faster one is of TensorFlow's operations.
             preprocess_input if keras.backend.backend() == "jax" else normalize,
         )
         metrics: list[Any] = [keras.metrics.CategoricalAccuracy(name="accuracy")]

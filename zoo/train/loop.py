@@ -33,7 +33,7 @@ class TrainingModel(keras.Model):
     Evaluation uses the EMA of all weights and batch statistics, if `ema` is its decay, and the loss
     of `compile`; training the loss `objective`, if there is one, and regularizers. With `recompute`
     the backward pass of JAX keeps only what `mark_blocks` has marked. `preprocess` is called with
-    images on the device, which gets them as bytes then, a quarter of what float32 takes.
+    images on the device, so that batches can be bytes, a quarter of float32.
     """
 
     def __init__(
