@@ -6,6 +6,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+from support import networks
 
 from lambda_keras.applications import (
     BoTNet26T256,
@@ -198,10 +199,9 @@ def refused(call, part):
 
 
 @pytest.mark.parametrize(("constructor", "arguments", "part"), CONSTRUCTORS)
-def test_constructors(constructor, arguments, part, monkeypatch):
+@networks.unbuilt()
+def test_constructors(constructor, arguments, part):
     """Before the first layer."""
-    built = lambda *_, **__: pytest.fail("the network came first")  # noqa: E731
-    monkeypatch.setattr(keras.layers.Layer, "__call__", built)
     refused(lambda: constructor(**arguments), part)
 
 

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ class Hub:
         self.files: dict[str, bytes] = {}
         self.sent: Callable[[bytes], bytes] = bytes  # what is sent in place of a file
         self.in_git = False  # whether files are stored in git itself, not as large files
+        self.revisions = {"main", COMMIT}
         self.names_in_git: set[str] = set()  # the same for some of them
         self.downloads = 0
         self.commits: list[list[str]] = []  # names of the files in each
@@ -168,11 +170,9 @@ class Hub:
                 address = "/".join([owner, repo, *filter(None, name)])
                 content = this.files.get(address)
                 known = any(path.startswith(f"{owner}/{repo}/") for path in this.files)
-                known_revision = revision in ("main", COMMIT)
-                kinds = {"Repo": known, "Revision": known_revision, "Entry": content is not None}
-                error = next(
-                    (f"{kind}NotFound" for kind, found in kinds.items() if not found), None
-                )
+                kinds = {"Repo": known, "Revision": revision in this.revisions}
+                kinds["Entry"] = content is not None
+                error = next((f"{one}NotFound" for one, found in kinds.items() if not found), None)
                 self.send_response(404 if error else 200)
                 self.send_header("X-Repo-Commit", COMMIT)
                 sent = b""
@@ -206,10 +206,12 @@ def running(hub: Hub) -> Iterator[ThreadingHTTPServer]:
 
 @contextmanager
 def served(cache: str) -> Iterator[Hub]:
-    """Yields a hub, with the settings that HF_ENDPOINT and HF_HOME would give this process."""
+    """Yields a hub; HF_ENDPOINT, HF_HOME and KERAS_HOME would give this process such settings."""
     import huggingface_hub.constants as constants
+    from keras.src.backend import config
 
     hub = Hub()
+    os.makedirs(cache, exist_ok=True)
     with running(hub) as server, pytest.MonkeyPatch.context() as patch:
         hub.address = f"http://127.0.0.1:{server.server_port}"
         hub.close = server.server_close
@@ -219,6 +221,8 @@ def served(cache: str) -> Iterator[Hub]:
         patch.setattr(constants, "HF_HUB_CACHE", cache)
         patch.setattr(constants, "HF_TOKEN_PATH", f"{cache}/token")
         patch.setattr(constants, "HF_HUB_OFFLINE", False)
+        patch.setattr(config, "_KERAS_DIR", cache)
+        hub.switch_off = lambda: patch.setattr(constants, "HF_HUB_OFFLINE", True)
         # Its storage for large files speaks a protocol of its own.
         patch.setattr(constants, "HF_HUB_DISABLE_XET", True)
         yield hub

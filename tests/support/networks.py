@@ -170,6 +170,15 @@ def undrawn() -> Iterator[None]:
 
 
 @contextmanager
+def unbuilt() -> Iterator[None]:
+    """Fails at the first layer that is called."""
+    fail = lambda *_, **__: pytest.fail("the network came first")  # noqa: E731
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keras.layers.Layer, "__call__", fail)
+        yield
+
+
+@contextmanager
 def specs_alone() -> Iterator[None]:
     """Makes constructors return their spec in place of the model."""
     with pytest.MonkeyPatch.context() as patch:

@@ -6,11 +6,8 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
-import huggingface_hub.constants
-import keras
 import pytest
 from support import hub as stand_in
 from support import networks
@@ -18,7 +15,7 @@ from support.damage import flip
 from support.hub import COMMIT
 
 from lambda_keras.applications import LambdaResNet14
-from lambda_keras.models.specs import NETWORKS
+from lambda_keras.models.specs import find_published
 from lambda_keras.weights import hub
 from lambda_keras.weights.files import find_weights
 
@@ -35,17 +32,10 @@ def served(tmp_path):
         yield served
 
 
-@pytest.fixture(params=["switched off", "unreachable"])
-def cut(request, served, monkeypatch):
+@pytest.fixture(params=["switch_off", "close"])
+def cut(request, served):
     """A function that cuts the network."""
-
-    def cut() -> None:
-        if request.param == "switched off":
-            monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-        else:
-            served.close()
-
-    return cut
+    return getattr(served, request.param)
 
 
 def fetch(revision="main") -> Path:
@@ -53,29 +43,29 @@ def fetch(revision="main") -> Path:
 
 
 @pytest.mark.parametrize("in_git", [False, True])
-def test_download_and_cache(served, in_git):
-    served.in_git = in_git
-    served.files["owner/repo/model.safetensors"] = b"weights" * 1000
-    assert fetch().read_bytes() == b"weights" * 1000
-    assert fetch(COMMIT).read_bytes() == b"weights" * 1000
-    assert served.downloads == 1
-
-
-@pytest.mark.parametrize("in_git", [False, True])
-def test_cached_file_without_network(served, cut, in_git):
+def test_download_and_cache(served, cut, in_git):
+    """A damaged file is named, with network and without, and can be replaced."""
     served.in_git = in_git
     path = fetch()
+    assert path.read_bytes() == fetch(COMMIT).read_bytes() == b"weights"
+    assert served.downloads == 1
+    flip(path)
+    blob, checksum = path.resolve(), served.etag("model.safetensors", b"weights")
+    match = rf"expected 7 bytes with checksum {checksum}.*'{blob}'.*Delete it and load again"
+    with pytest.raises(ValueError, match=match):
+        fetch()
+    blob.unlink()
+    assert fetch().read_bytes() == b"weights"
     cut()
     assert fetch() == path
     flip(path)
-    with pytest.raises(ValueError, match=r"damaged file: expected checksum.*Delete it"):
+    with pytest.raises(ValueError, match=rf"damaged file: expected checksum {checksum}.*Delete it"):
         fetch()
 
 
-def test_nothing_cached_and_no_network(served, cut, monkeypatch):
+@networks.unbuilt()
+def test_nothing_cached_and_no_network(served, cut):
     cut()
-    never = lambda *_, **__: pytest.fail("the network came first")  # noqa: E731
-    monkeypatch.setattr(keras.layers.Layer, "__call__", never)
     with pytest.raises(FileNotFoundError, match=r"could not download model\.safetensors of owner"):
         fetch()
     with pytest.raises(FileNotFoundError, match=r"of owner/repo@v1 .*no copy is cached") as caught:
@@ -93,18 +83,6 @@ def test_damaged_download(served, sent):
         fetch()
 
 
-def test_damaged_file_in_the_cache_is_named_and_can_be_replaced(served):
-    path = fetch()
-    flip(path)
-    blob = path.resolve()
-    checksum = hashlib.sha256(b"weights").hexdigest()
-    match = rf"expected 7 bytes with checksum {checksum}.*'{blob}'.*Delete it and load again"
-    with pytest.raises(ValueError, match=match):
-        fetch()
-    blob.unlink()
-    assert fetch().read_bytes() == b"weights"
-
-
 def test_file_that_is_not_the_published_one(served):
     """The hub itself may have been changed: a known checksum wins over its record."""
     name = ["model.safetensors"]
@@ -114,13 +92,10 @@ def test_file_that_is_not_the_published_one(served):
         hub.fetch("owner/repo", name, COMMIT, "0" * 64)
 
 
-def test_pinned_checksum_of_published_weights_is_compared(served, monkeypatch):
+def test_pinned_checksum_of_published_weights_is_compared(served):
     """Also where the hub's own record agrees with what it sends."""
-    row = NETWORKS["lambda_resnet50ts"]
-    published = replace(row.weights["imagenet"], revision=COMMIT)
-    assert published.checksum
-    changed = replace(row, weights={"imagenet": published})
-    monkeypatch.setitem(NETWORKS, row.name, changed)
+    published = find_published("lambda_resnet50ts")
+    served.revisions.add(published.revision)
     served.files[f"{published.repository}/{published.filename}"] = b"other weights"
     with pytest.raises(ValueError, match=f"damaged file: expected checksum {published.checksum}"):
         find_weights("imagenet", "lambda_resnet50ts")
@@ -160,15 +135,12 @@ def test_name_that_a_repository_can_have(name):
     assert hub.parse_address(f"hf://{name}") == (repository, revision or "main")
 
 
-def test_repository_without_weights(served):
+def test_safetensors_come_before_keras_weights(served):
     served.files = {"owner/repo/README.md": b"text"}
     match = r"with model\.safetensors or model\.weights\.h5.*owner/repo@main, which has none"
     with pytest.raises(ValueError, match=match):
         hub.fetch_address("hf://owner/repo")
-
-
-def test_safetensors_come_before_keras_weights(served):
-    served.files = {"owner/repo/model.weights.h5": b"of Keras"}
+    served.files["owner/repo/model.weights.h5"] = b"of Keras"
     assert hub.fetch_address("hf://owner/repo").name == "model.weights.h5"
     served.files["owner/repo/model.safetensors"] = b"of safetensors"
     assert hub.fetch_address(f"hf://owner/repo@{COMMIT}").name == "model.safetensors"
@@ -224,32 +196,18 @@ def test_imagenet_in_a_new_process(served, tmp_path):
     assert served.downloads == 1
 
 
-@pytest.fixture
-def keras_home(tmp_path, monkeypatch):
-    """Keras' folder, as KERAS_HOME would say."""
-    from keras.src.backend import config
-
-    monkeypatch.setattr(config, "_KERAS_DIR", str(tmp_path))
-    return tmp_path
-
-
-def test_file_at_an_address(served, keras_home):
+def test_file_at_an_address(served, tmp_path):
+    """One that is damaged comes anew; one that is not the published one is refused."""
     content = b"weights" * 1000
     served.files["folder/deeper/resnet.h5"] = content
     address = f"{served.address}/folder/deeper/resolve/main/resnet.h5"
     md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    assert hub.fetch_url(address, md5).read_bytes() == content
     path = hub.fetch_url(address, md5)
-    assert path == keras_home / "models" / "resnet.h5"
-    assert served.downloads == 1
-    flip(path)  # damaged since: it comes anew
-    assert hub.fetch_url(address, md5).read_bytes() == content
-    assert served.downloads == 2
-
-
-def test_damaged_file_at_an_address(served, keras_home):
-    served.files["folder/deeper/resnet.h5"] = b"weights" * 1000
-    address = f"{served.address}/folder/deeper/resolve/main/resnet.h5"
+    assert path == tmp_path / "cache" / "models" / "resnet.h5"
+    for downloads in (1, 2):
+        assert hub.fetch_url(address, md5).read_bytes() == content
+        assert served.downloads == downloads
+        flip(path)
     with pytest.raises(ValueError, match=r"damaged file: expected checksum 0{32}, .*resnet\.h5$"):
         hub.fetch_url(address, 32 * "0")
     with pytest.raises(FileNotFoundError, match=r"could not download http.*/other\.h5: Not Found$"):
