@@ -13,7 +13,7 @@ NAME = "lambda_resnet14"
 NAMES = ["a", "b", "c"]
 PLACE = "source: expected a path. Received: "
 ADDRESS = "expected a repository of the Hugging Face hub, 'hf://owner/repo' or "
-ALONE = "with weights alone: runs and published networks have their own. Received: weights=None for"
+OWN = "with weights alone: runs and published networks have their own. Received: weights=None for"
 CLASSES = "class_names: expected the names of two or more classes. Received: "
 SIZE = "image_size: expected an integer from 8 to 2048. Received: "
 
@@ -44,10 +44,10 @@ CLASSIFIERS = [
     ({"class_names": [None] * 10**5}, f"{CLASSES}[None, None, None, None, None, None, ...]"),
     *(({"image_size": value}, SIZE + str(value)) for value in (7, 2049, 32.0, True)),
     ({"image_size": "32"}, f"{SIZE}'32'"),
-    ({"weights": None, "source": "fifo"}, f"expected class_names {ALONE} 'fifo'"),
+    ({"weights": None, "source": "fifo"}, f"expected class_names {OWN} 'fifo'"),
 ]
 
-# Arguments of evaluate, part of the message.
+# The same of evaluate, and of lambda_maps.
 EVALUATIONS = [
     ({"data": 5}, "data: expected a dictionary of settings. Received: 5"),
     ({"data": [("dir", "a")]}, "data: expected a dictionary of settings. Received: [('dir', 'a')]"),
@@ -96,32 +96,24 @@ def named(value):
     return re.sub(r" at 0x\w+", "", str(value))[-60:]
 
 
-@pytest.mark.parametrize(("source", "part"), SOURCES, ids=named)
-def test_sources(source, part):
-    refuse(part, load_classifier, source)
+MAPS = [({"row": value}, "a position in the grid") for value in (0.5, True, -1, 8)]
+MAPS += [({"layer": value}, "expected the name of a layer") for value in (3, "x")]
+MAPS += [({"classifier": value}, "a classifier of load") for value in (None, "runs/mine")]
+ALONE = {"weights": None, "class_names": None, "image_size": None}
+ROWS = [(load_classifier, {**ALONE, "source": source}, part) for source, part in SOURCES]
+TABLES = {load_classifier: CLASSIFIERS, evaluate: EVALUATIONS, lambda_maps: MAPS}
+ROWS += [(function, *row) for function, rows in TABLES.items() for row in rows]
 
 
-@pytest.mark.parametrize(("changes", "part"), CLASSIFIERS, ids=named)
-def test_load_classifier(weights, changes, part):
-    good = {"source": NAME, "weights": weights, "class_names": NAMES, "image_size": 32}
-    refuse(part, load_classifier, **(good | changes))
-
-
-@pytest.mark.parametrize(("changes", "part"), EVALUATIONS, ids=named)
-def test_evaluate(weights, changes, part):
+@pytest.mark.parametrize(("function", "changes", "part"), ROWS, ids=named)
+def test_one_line(weights, classifier, function, changes, part):
     good = {"source": NAME, "weights": weights, "image_size": 32}
-    refuse(part, evaluate, **(good | changes))
-
-
-MAPS = [("row", row, "a position in the grid") for row in (0.5, True, -1, 8)]
-MAPS += [("layer", name, "expected the name of a layer") for name in (3, "x")]
-MAPS += [("classifier", value, "a classifier of load") for value in (None, "runs/mine")]
-
-
-@pytest.mark.parametrize(("name", "value", "part"), MAPS)
-def test_lambda_maps(classifier, name, value, part):
-    good = {"classifier": classifier, "image": np.zeros((9, 9, 3), "uint8"), "row": 0, "column": 0}
-    refuse(part, lambda_maps, **(good | {name: value}))
+    if function is lambda_maps:
+        image = np.zeros((9, 9, 3), "uint8")
+        good = {"classifier": classifier, "image": image, "row": 0, "column": 0}
+    elif function is load_classifier:
+        good["class_names"] = NAMES
+    refuse(part, function, **(good | changes))
 
 
 @pytest.mark.parametrize("images", [{"a": 1}, {"a.png"}, b"a.png"], ids=named)

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import itertools
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 from PIL import Image
+from support.damage import flip, later
 from support.record_files import jpeg, write_tfds, write_tfrecords
 
 from zoo.config import DataConfig
@@ -61,12 +63,10 @@ def originals(tmp_path_factory) -> Path:
 # Changes of a copy of the data set.
 
 
-def write(name: str, content: bytes):
-    def change(folder: Path) -> None:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-
-    return change
+@later
+def write(folder: Path, name: str, content: bytes) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(content)
 
 
 def cut(name: str, end: int):
@@ -77,95 +77,69 @@ def compress(name: str):
     return lambda folder: (folder / name).write_bytes(gzip.compress((folder / name).read_bytes()))
 
 
-def flip(name: str, at: int):
-    def change(folder: Path) -> None:
-        content = bytearray((folder / name).read_bytes())
-        content[at] ^= 255
-        (folder / name).write_bytes(content)
-
-    return change
+def damage(name: str, at: int):
+    return lambda folder: flip(folder / name, at)
 
 
-def remove(name: str):
-    def change(folder: Path) -> None:
+@later
+def remove(folder: Path, *names: str) -> None:
+    for name in names:
         path = folder / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    return change
+
+@later
+def empty(folder: Path, name: str) -> None:
+    remove(name)(folder)
+    (folder / name).mkdir()
 
 
-def empty(name: str):
-    def change(folder: Path) -> None:
-        remove(name)(folder)
-        (folder / name).mkdir()
-
-    return change
-
-
-def instead(name: str, make):
-    def change(folder: Path) -> None:
-        (folder / name).unlink(missing_ok=True)
-        make(folder / name)
-
-    return change
+@later
+def instead(folder: Path, name: str, make) -> None:
+    (folder / name).unlink(missing_ok=True)
+    make(folder / name)
 
 
 def loop(path: Path) -> None:
     path.symlink_to(path.name)
 
 
-def to(target: str):
-    return lambda path: path.symlink_to(target)
-
-
 def rename(name: str, new: bytes):
     return lambda folder: os.rename(os.fsencode(folder / name), os.fsencode(folder) + b"/" + new)
 
 
-def split_in_two(folder: Path, train: str = "train", test: str = "val") -> None:
-    for name in (train, test):
-        (folder / name).mkdir()
-        for label in "ab":
-            shutil.copytree(folder / label, folder / name / label)
-    for label in "ab":
-        shutil.rmtree(folder / label)
+def split_in_two(folder: Path) -> None:
+    for name, label in itertools.product(("train", "val"), "ab"):
+        shutil.copytree(folder / label, folder / name / label)
+    remove("a", "b")(folder)
 
 
-def both(*changes):
-    def change(folder: Path) -> None:
-        for step in changes:
-            step(folder)
-
-    return change
+@later
+def both(folder: Path, *changes) -> None:
+    for step in changes:
+        step(folder)
 
 
-def info(**values):
-    def change(folder: Path) -> None:
-        content = json.loads((folder / INFO).read_text())
-        content["splits"][0].update(values)
-        (folder / INFO).write_text(json.dumps(content))
-
-    return change
+@later
+def info(folder: Path, **values) -> None:
+    content = json.loads((folder / INFO).read_text())
+    content["splits"][0].update(values)
+    (folder / INFO).write_text(json.dumps(content))
 
 
-def shard(name: str, labels, **features):
-    """A shard of other labels or other features."""
-
-    def change(folder: Path) -> None:
-        if not features:
-            write_tfrecords(folder / name, [(jpeg(1), label) for label in labels])
-            return
-        values = {key: tf.train.Feature(**value) for key, value in features.items()}
-        example = tf.train.Example(features=tf.train.Features(feature=values))
-        with tf.io.TFRecordWriter(str(folder / name)) as writer:
-            writer.write(example.SerializeToString())
-
-    return change
+@later
+def shard(folder: Path, name: str, **features) -> None:
+    """A shard of one record with other features."""
+    values = {key: tf.train.Feature(**value) for key, value in features.items()}
+    example = tf.train.Example(features=tf.train.Features(feature=values))
+    with tf.io.TFRecordWriter(str(folder / name)) as writer:
+        writer.write(example.SerializeToString())
 
 
 no_change = both()
 number = {"int64_list": tf.train.Int64List(value=[1])}
 text = {"bytes_list": tf.train.BytesList(value=[b"1"])}
+NEGATIVE = [(JPEG, -1)]
 image_key, label_key = "image/encoded", "image/class/label"
 
 # Source: (what is wrong, what is done to the folder, other settings, part of the message).
@@ -173,7 +147,7 @@ ROWS = {
     "image_folder": [
         ("no_folder", remove("."), {}, "data.dir: expected a folder of images"),
         ("file", no_change, {"dir": "a/0a.jpg"}, "data.dir: expected a folder of images"),
-        ("empty_folder", both(remove("a"), remove("b")), {}, "Received: []"),
+        ("empty_folder", remove("a", "b"), {}, "Received: []"),
         ("one_class", remove("b"), {}, "Received: ['a']"),
         ("empty_class", empty("b"), {}, "no images (.jpg, .jpeg, .png, .webp, "),
         ("other_suffix", both(empty("b"), write("b/a.heic", JPEG)), {}, "b, but "),
@@ -192,7 +166,7 @@ ROWS = {
         ("gif_cut_off", write("a/0a.gif", picture("gif")[:-30]), {}, "a/0a.gif ("),
         ("jpeg_cut_off", cut("a/0a.jpg", -20), {}, "a/0a.jpg (jpeg::Uncompress failed"),
         ("png_cut_off", cut("b/0b.png", -200), {}, "b/0b.png (Invalid PNG"),
-        ("png_wrong_header_crc", flip("b/0b.png", 30), {}, "b/0b.png (Invalid PNG"),
+        ("png_wrong_header_crc", damage("b/0b.png", 30), {}, "b/0b.png (Invalid PNG"),
         ("png_0_pixels", write("b/0b.png", header(0, 9)), {}, "b/0b.png (Invalid PNG"),
         ("png_16_bits", write("b/0b.png", PNG[:24] + b"\x10" + PNG[25:]), {}, "(16-bit PNG;"),
         ("png_bomb", write("b/0b.png", header(60_000, 60_000)), {}, "60000 x 60000 pixels, more"),
@@ -223,7 +197,7 @@ ROWS = {
         ("fifo", instead(SHARD, os.mkfifo), {}, "tfrecord-00001 (not a regular file)"),
         ("folder", instead(SHARD, os.mkdir), {}, "tfrecord-00001 (not a regular file)"),
         ("compressed", compress(SHARD), {}, "tfrecord-00001 is compressed (GZIP); decompress it"),
-        ("damaged", flip(SHARD[:-1] + "0", 500), {}, f"{SHARD[:-1]}0 is damaged or cut off"),
+        ("damaged", damage(SHARD[:-1] + "0", 500), {}, f"{SHARD[:-1]}0 is damaged or cut off"),
     ],
     "tfrecord": [
         ("no_folder", remove("."), {}, "which has no train-*"),
@@ -231,18 +205,18 @@ ROWS = {
         ("no_validation", remove("validation-0"), {}, "which has no validation-*"),
         ("empty_shard", cut("train-1", 0), {}, "train-1 (empty)"),
         ("cut_off", cut("train-1", -20), {}, "train-1 is damaged"),
-        ("damaged", flip("validation-0", 300), {}, "validation-0 is damaged"),
+        ("damaged", damage("validation-0", 300), {}, "validation-0 is damaged"),
         ("text", write("train-1", b"a,b,c\n" * 9), {}, "train-1 is damaged"),
         ("compressed", compress("train-1"), {}, "train-1 is compressed (GZIP); decompress it"),
         ("fifo", instead("train-1", os.mkfifo), {}, "train-1 (not a regular file)"),
         ("folder", instead("train-1", os.mkdir), {}, "train-1 (not a regular file)"),
-        ("label_negative", shard("train-1", [-1]), {}, "labels such as -1"),
+        ("label_negative", lambda to: write_tfrecords(to / "train-1", NEGATIVE), {}, "such as -1"),
         ("fewer_classes", no_change, {"classes": 5}, "data.classes=5 and labels such as 5"),
-        ("no_label", shard("train-1", [], **{image_key: text}), {}, "expected records with"),
-        ("no_image", shard("train-1", [], **{label_key: number}), {}, "expected records with"),
+        ("no_label", shard("train-1", **{image_key: text}), {}, "expected records with"),
+        ("no_image", shard("train-1", **{label_key: number}), {}, "expected records with"),
         (
             "label_is_text",
-            shard("train-1", [], **{image_key: text, label_key: text}),
+            shard("train-1", **{image_key: text, label_key: text}),
             {},
             "train-1",
         ),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 from support import networks
+from support.damage import later
 
 from lambda_keras.layers import LambdaLayer
 from lambda_keras.weights import load_weights
@@ -22,39 +23,33 @@ UNFIT = "do not fit the model 'tiny'"
 KINDS = "expected floating-point weights"
 
 
-def replaced(address, *arguments, **keywords):
+@later
+def replaced(file, address, *arguments, **keywords):
     """A damage: another dataset in place of one."""
-
-    def damage(file):
-        del file[address]
-        file.create_dataset(address, *arguments, **keywords)
-
-    return damage
+    del file[address]
+    file.create_dataset(address, *arguments, **keywords)
 
 
-def changed(address, value, index=0):
+@later
+def changed(file, address, value, index=0):
     """A damage: another number."""
-
-    def damage(file):
-        file[address][np.unravel_index(index, file[address].shape)] = value
-
-    return damage
+    file[address][np.unravel_index(index, file[address].shape)] = value
 
 
-def removed(address):
-    return lambda file: file.__delitem__(address)
+@later
+def removed(file, address):
+    del file[address]
 
 
-def linked(address, link):
-    def damage(file):
-        del file[address]
-        file[address] = link
-
-    return damage
+@later
+def linked(file, address, link):
+    del file[address]
+    file[address] = link
 
 
-def named(name, layer="layers/conv2d"):
-    return lambda file: file[f"{layer}/vars"].attrs.__setitem__("name", name)
+@later
+def named(file, name, layer="layers/conv2d"):
+    file[f"{layer}/vars"].attrs["name"] = name
 
 
 def without_name(file):
@@ -67,13 +62,10 @@ def swapped(file):
     file.move(f"{CONV}/9", f"{CONV}/1")
 
 
-def twice(file):
+@later
+def twice(file, name="stem"):
     file.copy("layers/conv2d", "layers/conv2d_9")
-
-
-def extra_layer(file):
-    twice(file)
-    file["layers/conv2d_9/vars"].attrs["name"] = "more"
+    named(name, "layers/conv2d_9")(file)
 
 
 def virtual(file):
@@ -93,124 +85,102 @@ def broken_chunk(file):
     file[f"{CONV}/1"].id.write_direct_chunk((0,), b"no gzip")
 
 
-HDF5 = [
-    ("no_layers", removed("layers"), UNFIT),
-    ("layers_is_a_dataset", replaced("layers", data=[1.0]), INTACT),
-    ("layer_is_a_link", linked("layers/conv2d", h5py.ExternalLink("ok.weights.h5", CONV)), UNFIT),
-    ("array_is_a_dead_soft_link", linked(f"{CONV}/0", h5py.SoftLink("/no")), UNFIT),
-    ("vars_is_a_dataset", replaced(CONV, data=[1.0]), INTACT),
-    ("no_name", without_name, INTACT),
-    ("name_is_a_number", named(5), "layers/conv2d has the name"),
-    ("name_of_another_layer", named("predictions"), "layers/dense has the name 'predictions'"),
-    ("name_with_escapes", named("\x1b[2Ja\nb"), r"'\x1b[2Ja\nb/vars/0'"),
-    ("layer_twice", twice, "has the name 'stem'"),
-    ("layer_too_many", extra_layer, "more/vars/0: expected no such array"),
-    ("array_missing", removed(f"{CONV}/1"), "stem/vars/1: expected (8,), received no such array"),
-    ("array_too_many", lambda f: f.create_dataset(f"{CONV}/2", data=[1.0]), "stem/vars/2: expec"),
-    ("arrays_swapped", swapped, "stem/vars/0: expected (1, 1, 3, 8), received (8,)"),
-    ("array_of_an_inner_layer", removed(f"{LAMBDA}/query_batch_norm/vars/2"), UNFIT),
-    ("transposed", replaced(f"{DENSE}/0", (3, 8), "f4"), "expected (8, 3), received (3, 8)"),
-    ("too_large_to_read", replaced(f"{CONV}/1", (10**15,), "f4", chunks=(8,)), "(1000000000000000"),
-    ("strings", replaced(f"{CONV}/1", data=[b"a"] * 8), KINDS),
-    ("integers", replaced(f"{CONV}/1", (8,), "i4"), "Received: stem/bias of int32"),
-    ("virtual", virtual, "vars/1 is in another file"),
-    ("external", in_another_file, "vars/1 is in another file"),
-    ("broken_chunk", broken_chunk, INTACT),
-    ("nan", changed(f"{CONV}/0", np.nan, 5), "Received: nan in stem/kernel"),
-    ("infinity", changed(f"{DENSE}/1", np.inf, 2), "Received: inf in predictions/bias"),
-    (
-        "minus_infinity_in_an_inner_layer",
+HDF5 = {
+    "no_layers": (removed("layers"), UNFIT),
+    "layers_is_a_dataset": (replaced("layers", data=[1.0]), INTACT),
+    "layer_is_a_link": (linked("layers/conv2d", h5py.ExternalLink("ok.weights.h5", CONV)), UNFIT),
+    "array_is_a_dead_soft_link": (linked(f"{CONV}/0", h5py.SoftLink("/no")), UNFIT),
+    "vars_is_a_dataset": (replaced(CONV, data=[1.0]), INTACT),
+    "no_name": (without_name, INTACT),
+    "name_is_a_number": (named(5), "layers/conv2d has the name"),
+    "name_of_another_layer": (named("predictions"), "layers/dense has the name 'predictions'"),
+    "name_with_escapes": (named("\x1b[2Ja\nb"), r"'\x1b[2Ja\nb/vars/0'"),
+    "layer_twice": (twice(), "has the name 'stem'"),
+    "layer_too_many": (twice("more"), "more/vars/0: expected no such array"),
+    "array_missing": (removed(f"{CONV}/1"), "stem/vars/1: expected (8,), received no such array"),
+    "array_too_many": (lambda f: f.create_dataset(f"{CONV}/2", data=[1.0]), "stem/vars/2: expec"),
+    "arrays_swapped": (swapped, "stem/vars/0: expected (1, 1, 3, 8), received (8,)"),
+    "array_of_an_inner_layer": (removed(f"{LAMBDA}/query_batch_norm/vars/2"), UNFIT),
+    "transposed": (replaced(f"{DENSE}/0", (3, 8), "f4"), "expected (8, 3), received (3, 8)"),
+    "too_large_to_read": (replaced(f"{CONV}/1", (10**15,), "f4", chunks=(8,)), "(1000000000000000"),
+    "strings": (replaced(f"{CONV}/1", data=[b"a"] * 8), KINDS),
+    "integers": (replaced(f"{CONV}/1", (8,), "i4"), "Received: stem/bias of int32"),
+    "virtual": (virtual, "vars/1 is in another file"),
+    "external": (in_another_file, "vars/1 is in another file"),
+    "broken_chunk": (broken_chunk, INTACT),
+    "nan": (changed(f"{CONV}/0", np.nan, 5), "Received: nan in stem/kernel"),
+    "infinity": (changed(f"{DENSE}/1", np.inf, 2), "Received: inf in predictions/bias"),
+    "minus_infinity_in_an_inner_layer": (
         changed(f"{LAMBDA}/query_batch_norm/vars/3", -np.inf),
         "Received: -inf in lambda/query_batch_norm/moving_variance",
     ),
-    ("overflow", replaced(f"{CONV}/1", data=np.full(8, 1e300)), "Received: inf in stem/bias"),
-]
+    "overflow": (replaced(f"{CONV}/1", data=np.full(8, 1e300)), "Received: inf in stem/bias"),
+}
 
-BYTES = [
-    ("nothing", lambda content: b""),
-    ("text", lambda content: b"not weights"),
-    ("superblock_alone", lambda content: content[:96]),
-    ("zeros_after_the_superblock", lambda content: content[:96] + bytes(len(content) - 96)),
-    ("pickle", lambda content: b"\x80\x04cos\nsystem\n" + content),
-]
+BYTES = {
+    "nothing": lambda content: b"",
+    "text": lambda content: b"not weights",
+    "superblock_alone": lambda content: content[:96],
+    "zeros_after_the_superblock": lambda content: content[:96] + bytes(len(content) - 96),
+    "pickle": lambda content: b"\x80\x04cos\nsystem\n" + content,
+}
 
 
-def tensors(**changes):
+@later
+def tensors(state, **changes):
     """A damage of a checkpoint: other tensors by the ends of their names, None removes them."""
-
-    def damage(state):
-        for end, value in changes.items():
-            key = f"fc.{end}"
-            del state[key]
-            if value is not None:
-                state[key] = value
-        return save(state)
-
-    return damage
+    state |= {f"fc.{end}": value for end, value in changes.items()}
+    return save({key: value for key, value in state.items() if value is not None})
 
 
-def with_header(**changes):
+@later
+def with_header(state, **changes):
     """A damage of the JSON in front of the numbers, of what it says of a tensor."""
-
-    def damage(state):
-        content = save(state)
-        (length,) = struct.unpack("<Q", content[:8])
-        header = json.loads(content[8 : 8 + length])
-        header["fc.bias"].update(changes)
-        text = json.dumps(header).encode()
-        return struct.pack("<Q", len(text)) + text + content[8 + length :]
-
-    return damage
-
-
-def added(key):
-    return lambda state: save({**state, key: np.zeros(3, "float32")})
+    content = save(state)
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])
+    header["fc.bias"].update(changes)
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + content[8 + length :]
 
 
 NO_SAFETENSORS = "expected an intact safetensors file"
 ONE = np.ones(3, "float32")
-SAFETENSORS = [
-    ("nothing", lambda state: b"", NO_SAFETENSORS),
-    ("short", lambda state: save(state)[:-4], NO_SAFETENSORS),
-    ("long", lambda state: save(state) + b"1234", NO_SAFETENSORS),
-    ("huge_header", lambda state: b"\xff" * 8 + save(state)[8:], NO_SAFETENSORS),
-    ("pickle", lambda state: b"\x80\x04" + save(state), NO_SAFETENSORS),
-    ("offsets", with_header(data_offsets=[0, 10**9]), NO_SAFETENSORS),
-    ("shape_of_others", with_header(shape=[4]), NO_SAFETENSORS),
-    ("unknown_type", with_header(dtype="F99"), NO_SAFETENSORS),
-    ("no_tensors", lambda state: save({}), "expected a checkpoint of timm, timm's ResNet-RS, "),
-    ("other_names", lambda state: save({"a.b": ONE}), "with the names ['a.b']"),
-    ("too_many", added("fc.more"), "fc.more: expected no such tensor, received (3,)"),
-    ("escapes", added("\x1b[2J\n"), r"'\x1b[2J\n': expected no such tensor"),
-    ("shape", tensors(bias=ONE[:2]), "fc.bias: expected (3,), received (2,)"),
-    (
-        "missing_and_shape",
+SAFETENSORS = {
+    "nothing": (lambda state: b"", NO_SAFETENSORS),
+    "short": (lambda state: save(state)[:-4], NO_SAFETENSORS),
+    "long": (lambda state: save(state) + b"1234", NO_SAFETENSORS),
+    "huge_header": (lambda state: b"\xff" * 8 + save(state)[8:], NO_SAFETENSORS),
+    "pickle": (lambda state: b"\x80\x04" + save(state), NO_SAFETENSORS),
+    "offsets": (with_header(data_offsets=[0, 10**9]), NO_SAFETENSORS),
+    "shape_of_others": (with_header(shape=[4]), NO_SAFETENSORS),
+    "unknown_type": (with_header(dtype="F99"), NO_SAFETENSORS),
+    "no_tensors": (lambda state: save({}), "expected a checkpoint of timm, timm's ResNet-RS, "),
+    "other_names": (lambda state: save({"a.b": ONE}), "with the names ['a.b']"),
+    "too_many": (tensors(more=ONE), "fc.more: expected no such tensor, received (3,)"),
+    "escapes": (lambda state: save({**state, "\x1b\n": ONE}), r"'\x1b\n': expected no such tensor"),
+    "shape": (tensors(bias=ONE[:2]), "fc.bias: expected (3,), received (2,)"),
+    "missing_and_shape": (
         tensors(bias=None, weight=ONE),
         "bias: expected (3,), received no such tensor; fc.weight: expected (3, 8), received (3,)",
     ),
-    ("integers", tensors(bias=np.ones(3, "int64")), "Received: fc.bias of int64"),
-    ("nan", tensors(bias=ONE * np.nan), "Received: nan in fc.bias"),
-    ("overflow", tensors(bias=np.full(3, -1e300)), "Received: -inf in fc.bias"),
-]
+    "integers": (tensors(bias=np.ones(3, "int64")), "Received: fc.bias of int64"),
+    "nan": (tensors(bias=ONE * np.nan), "Received: nan in fc.bias"),
+    "overflow": (tensors(bias=np.full(3, -1e300)), "Received: -inf in fc.bias"),
+}
 
 PICKLES = ("a.pth", "a.pth.tar", "a.pt", "pytorch_model.bin")
-PLACES = [
-    ("missing", "none.weights.h5", "that exists. Received: weights="),
-    ("folder", "folder.weights.h5", "a folder with model.safetensors or model.weights.h5, or"),
-    ("device", "/dev/zero", "that exists"),
-    ("too_long", "a" * 5000 + ".weights.h5", "that exists"),
-    ("wrong_suffix", "ok.hdf5", "that exists"),
-    *((name, name, "python -m zoo.convert") for name in PICKLES),
-    ("number", 5, "Received: weights='5'"),
-    ("no_repository", "hf://owner", "'hf://owner/repo@revision'. Received: 'hf://owner'"),
-    ("unpublished", "imagenet", "weights='imagenet' of 'tiny'"),
-]
-
-
-def rows(names: str, table):
-    """Cases of a table whose first column has their names."""
-    cases = [pytest.param(*values, id=name) for name, *values in table]
-    return pytest.mark.parametrize(names.split(), cases)
+PLACES = {
+    "missing": ("none.weights.h5", "that exists. Received: weights="),
+    "folder": ("folder.weights.h5", "a folder with model.safetensors or model.weights.h5, or"),
+    "device": ("/dev/zero", "that exists"),
+    "too_long": ("a" * 5000 + ".weights.h5", "that exists"),
+    "wrong_suffix": ("ok.hdf5", "that exists"),
+    **{name: (name, "python -m zoo.convert") for name in PICKLES},
+    "number": (5, "Received: weights='5'"),
+    "no_repository": ("hf://owner", "'hf://owner/repo@revision'. Received: 'hf://owner'"),
+    "unpublished": ("imagenet", "weights='imagenet' of 'tiny'"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +213,7 @@ def assert_refused(model, weights, part):
     networks.assert_same(model.variables, before)
 
 
-@rows("damage part", HDF5)
+@pytest.mark.parametrize(("damage", "part"), HDF5.values(), ids=HDF5)
 def test_hdf5(model, saved, here, damage, part):
     for name in ("ok.weights.h5", "bad.weights.h5"):
         (here / name).write_bytes(saved)
@@ -253,14 +223,14 @@ def test_hdf5(model, saved, here, damage, part):
     assert sorted(os.listdir()) == ["bad.weights.h5", "ok.weights.h5"]
 
 
-@rows("damage", BYTES)
+@pytest.mark.parametrize("damage", BYTES.values(), ids=BYTES)
 def test_bytes_of_hdf5(model, saved, tmp_path, damage):
     path = tmp_path / "bad.weights.h5"
     path.write_bytes(damage(saved))
     assert_refused(model, path, INTACT)
 
 
-@rows("damage part", SAFETENSORS)
+@pytest.mark.parametrize(("damage", "part"), SAFETENSORS.values(), ids=SAFETENSORS)
 def test_safetensors(torch_model, tmp_path, damage, part):
     wanted = expected_tensors(torch_model, SCHEMES[-1])
     path = tmp_path / "bad.safetensors"
@@ -268,7 +238,7 @@ def test_safetensors(torch_model, tmp_path, damage, part):
     assert_refused(torch_model, path, part)
 
 
-@rows("weights part", PLACES)
+@pytest.mark.parametrize(("weights", "part"), PLACES.values(), ids=PLACES)
 def test_places(model, saved, here, weights, part):
     (here / "ok.weights.h5").write_bytes(saved)
     for name in ("ok.hdf5", *PICKLES):

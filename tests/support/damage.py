@@ -6,6 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+def later(change):
+    """A function of the further arguments of a change, which gives the change of its first one."""
+    return lambda *arguments, **options: lambda place: change(place, *arguments, **options)
+
+
 def flip(path: Path, position: int | None = None) -> None:
     """Changes one bit of a file, in place; by default in its middle."""
     content = bytearray(path.read_bytes())
