@@ -115,8 +115,8 @@ def here(tmp_path):
         yield tmp_path
 
 
-@pytest.fixture(autouse=True)
-def no_network(monkeypatch):
+@pytest.fixture(scope="session", autouse=True)
+def no_network():
     """A test that reaches beyond this machine fails at once, instead of hanging without network."""
     connect = socket.socket.connect
 
@@ -131,4 +131,6 @@ def no_network(monkeypatch):
                 raise PermissionError(f"tests may not use the network. Received: {address!r}")
         return connect(self, address)
 
-    monkeypatch.setattr(socket.socket, "connect", guarded_connect)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", guarded_connect)
+        yield

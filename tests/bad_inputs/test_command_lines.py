@@ -17,17 +17,7 @@ from zoo.config import TrainConfig
 SCRIPT = Path("tpu_configs/tpu_vm.sh").resolve()
 # Numbers of images in a folder, and files that are damaged or no images, weights or words.
 MANY = [*(f"{i}.jpg" for i in range(100)), "0-2.png"]
-FOLDERS = (
-    "folder",
-    "folder.pth",
-    "many",
-    "pipes",
-    "twice",
-    "run",
-    "damaged",
-    "unfinished",
-    "export",
-)
+FOLDERS = "folder folder.pth many pipes twice run damaged unfinished export"
 
 
 @pytest.fixture
@@ -35,7 +25,7 @@ def place(here, monkeypatch) -> Path:
     """The current folder, with some of everything; no TPU and no cluster."""
     for name in ("TPU_NAME", "TF_CONFIG"):
         monkeypatch.delenv(name, raising=False)
-    for name in FOLDERS:
+    for name in FOLDERS.split():
         Path(name).mkdir()
     Image.new("L", (40, 30)).save("a.jpg")
     Image.new("L", (40, 30)).save("a.png")

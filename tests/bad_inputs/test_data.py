@@ -214,12 +214,7 @@ ROWS = {
         ("fewer_classes", no_change, {"classes": 5}, "data.classes=5 and labels such as 5"),
         ("no_label", shard("train-1", **{image_key: text}), {}, "expected records with"),
         ("no_image", shard("train-1", **{label_key: number}), {}, "expected records with"),
-        (
-            "label_is_text",
-            shard("train-1", **{image_key: text, label_key: text}),
-            {},
-            "train-1",
-        ),
+        ("label_is_text", shard("train-1", **{image_key: text, label_key: text}), {}, "train-1"),
         ("batch_too_large", no_change, {"batch_size": 10}, "at most 9, the number of training"),
     ],
 }

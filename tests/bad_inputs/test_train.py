@@ -46,12 +46,8 @@ RUNS = {
     "checkpoints in a file": ({"config.yaml": "{}", "checkpoints": ""}, "'run/checkpoints'"),
 }
 
-INTACT = {
-    "class_names": ["a", "b"],
-    "test": {"accuracy": 0.5},
-    "test_images": 2,
-    "training_images": 8,
-}
+INTACT = {"class_names": ["a", "b"], "test": {"accuracy": 0.5}}
+INTACT |= {"test_images": 2, "training_images": 8}
 METRICS = {
     "empty": ("", "EOF"),
     "cut": (json.dumps(INTACT)[:40], "EOF"),

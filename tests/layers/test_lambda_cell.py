@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from support import reference
 from support.arrays import assert_near, to_numpy
 
 from lambda_keras.applications import count_flops
@@ -38,11 +39,7 @@ def built(grid, **arguments):
     x = rng.normal(size=(2, *grid, 5)).astype("float32")
     layer = small(**arguments)
     layer.build(x.shape)
-    for variable in layer.variables:
-        draw = rng.normal(size=variable.shape)
-        if "variance" in variable.path or "gamma" in variable.path:
-            draw = rng.uniform(0.5, 1.5, variable.shape)
-        variable.assign(draw.astype("float32"))
+    reference.randomize(layer, rng)
     return layer, x
 
 

@@ -17,20 +17,11 @@ from lambda_keras.layers import LambdaLayer, RelativePositionEmbedding, position
 from lambda_keras.layers.content_lambdas import content_lambdas
 
 SMALL = {"filters": 8, "num_heads": 2, "key_dim": 3, "scope": 3}
-
-
 TOKENS = np.array([[3, 1, 4, 0, 0], [2, 7, 1, 8, 2]])  # 0 is padding
 
 
 def small(**arguments):
     return LambdaLayer(**{**SMALL, **arguments})
-
-
-def test_frozen_layer_keeps_its_statistics():
-    layer = small(trainable=False)
-    layer(1 + normal(2, 5, 6), training=True)
-    means = [one for one in layer.variables if one.path.endswith("moving_mean")]
-    assert [float(np.abs(to_numpy(one)).max()) for one in means] == [0, 0]
 
 
 def content_outputs(queries, *tensors, **arguments):
@@ -164,25 +155,25 @@ def test_shared_embeddings_equal_own_ones(arguments):
     assert to_numpy(loss) == pytest.approx(0.01 * squares, rel=1e-5)
 
 
-def test_padding_mask_of_an_embedding_arrives():
+@pytest.mark.parametrize("strides", [1, 2])
+def test_padding_mask_of_an_embedding_arrives(strides):
     """Keras' automatic masks: padded tokens change nothing at the others."""
-    tokens = TOKENS
     embedding = keras.layers.Embedding(9, 6, mask_zero=True)
-    model = keras.Sequential([embedding, small(), keras.layers.Dense(2)])
-    outputs = to_numpy(model(tokens))
-    longer = to_numpy(model(np.pad(tokens, [(0, 0), (0, 3)])))
-    np.testing.assert_allclose(outputs[0, :3], longer[0, :3], rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(outputs[1], longer[1, :5], rtol=1e-5, atol=1e-6)
+    layers = [embedding, small(strides=strides, strided_queries=strides > 1), small()]
+    model = keras.Sequential([*layers, keras.layers.Dense(2)])
+    outputs, longer = (to_numpy(model(np.pad(TOKENS, [(0, 0), (0, n)]))) for n in (0, 4))
+    for one, other, length in zip(outputs, longer, (3, 5), strict=True):
+        seen = -(-length // strides)
+        np.testing.assert_allclose(one[:seen], other[:seen], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("other", ["context", "attention_mask"])
 def test_padding_mask_of_an_embedding_arrives_next_to_other_tensors(other):
-    tokens = TOKENS
-    embedded = keras.layers.Embedding(9, 6, mask_zero=True)(tokens)
+    embedded = keras.layers.Embedding(9, 6, mask_zero=True)(TOKENS)
     values = keras.ops.convert_to_tensor(to_numpy(embedded))  # without a mask
     more = values if other == "context" else keras.ops.ones((5, 5), "bool")
     layer = small()
-    expected = layer(values, **{other: more}, mask=tokens > 0, training=True)
+    expected = layer(values, **{other: more}, mask=TOKENS > 0, training=True)
     without = layer(values, **{other: more}, training=True)
     received = to_numpy(layer(embedded, **{other: more}, training=True))
     np.testing.assert_allclose(received, to_numpy(expected), rtol=1e-5, atol=1e-6)
@@ -190,12 +181,14 @@ def test_padding_mask_of_an_embedding_arrives_next_to_other_tensors(other):
 
 
 def test_mask_goes_on_where_the_grid_does():
-    """After a strided layer it would be the mask of another grid."""
-    tokens = TOKENS
-    embedded = keras.layers.Embedding(9, 6, mask_zero=True)(tokens)
+    """After pooling it would be the mask of another grid; with strided queries it is strided."""
+    embedded = keras.layers.Embedding(9, 6, mask_zero=True)(TOKENS)
     assert backend.get_keras_mask(small(strides=2)(embedded)) is None
-    kept = backend.get_keras_mask(small()(embedded))
-    np.testing.assert_array_equal(to_numpy(kept), tokens != 0)
+    assert backend.get_keras_mask(small()(normal(2, 5, 6))) is None
+    for strides in (1, 2):
+        layer = small(strides=strides, strided_queries=strides > 1)
+        kept = backend.get_keras_mask(layer(embedded))
+        np.testing.assert_array_equal(to_numpy(kept), TOKENS[:, ::strides] != 0)
 
 
 def test_query_that_sees_nothing_gets_zeros():
@@ -223,3 +216,31 @@ def test_initializer_for_unit_outputs(intra_depth):
     of_content = 16 * intra_depth * (1 / 64 + math.e / (24 * 20))
     received = to_numpy(outputs[:, 3:-3, 3:-3]).std()
     assert received == pytest.approx((1 + of_content) ** 0.5, rel=0.1)
+
+
+@pytest.mark.parametrize("implementation", position_lambdas.IMPLEMENTATIONS)
+def test_position_lambdas_are_translation_equivariant(implementation):
+    """Shifting what stands on an empty background shifts the outputs (3.3)."""
+    height, width, down, right = 3, 4, 4, 1
+    patch = normal(1, height, width, 4)
+
+    def outputs_of(y, x):
+        image = np.zeros((1, 14, 14, 4), "float32")
+        image[:, y : y + height, x : x + width] = patch
+        return to_numpy(one(image))
+
+    # Without batch normalization of the values an empty background has no values.
+    one = small(use_content=False, value_normalization=None, implementation=implementation)
+    base, shifted = outputs_of(2, 2), outputs_of(2 + down, 2 + right)
+    window = base[:, 1 : 3 + height, 1 : 3 + width]
+    moved = shifted[:, 1 + down : 3 + height + down, 1 + right : 3 + width + right]
+    assert np.abs(window).max() > 0
+    np.testing.assert_allclose(moved, window, atol=1e-5 * np.abs(base).max())
+
+
+def test_content_lambda_ignores_the_order_of_the_context():
+    """Permuting the context elements changes nothing (3.1)."""
+    x, context, layer = normal(2, 5, 4), normal(2, 9, 4), small(position_embedding=None)
+    expected = to_numpy(layer(x, context=context))
+    permuted = context[:, np.random.default_rng(0).permutation(9)]
+    np.testing.assert_allclose(to_numpy(layer(x, context=permuted)), expected, atol=1e-5)

@@ -1,15 +1,11 @@
-"""Strided queries of padded sequences, counted, and in networks.
+"""Strided queries, counted, and in networks.
 
-`test_lambda_layer_exact.py` compares them with the reference, in training too, and
-`position_lambdas/test_every_implementation.py` each implementation.
+`test_lambda_layer.py` has their masks, `test_lambda_layer_exact.py` compares them with the
+reference, and `position_lambdas/test_every_implementation.py` each implementation.
 """
 
-import keras
-import numpy as np
 import pytest
-from keras.src import backend
 from support import networks
-from support.arrays import normal, to_numpy
 
 from lambda_keras.applications import LambdaResNet14, count_flops
 from lambda_keras.layers import LambdaLayer
@@ -20,21 +16,6 @@ def pair(strides, **arguments):
     arguments = {"filters": 8, "num_heads": 2, "key_dim": 3, "scope": 5, **arguments}
     strided = LambdaLayer(strides=strides, strided_queries=True, **arguments)
     return strided, LambdaLayer(**arguments)
-
-
-def test_mask_of_the_outputs_is_strided():
-    tokens = np.array([[3, 1, 4, 0, 0], [2, 7, 1, 8, 2]])
-    embedded = keras.layers.Embedding(9, 6, mask_zero=True)(tokens)
-    layer, _ = pair(2)
-    np.testing.assert_array_equal(
-        to_numpy(backend.get_keras_mask(layer(embedded))), tokens[:, ::2] != 0
-    )
-    assert backend.get_keras_mask(layer(normal(2, 5, 6))) is None
-    model = keras.Sequential([keras.layers.Embedding(9, 6, mask_zero=True), layer, pair(1)[0]])
-    longer = np.pad(tokens, [(0, 0), (0, 4)])
-    outputs, padded = to_numpy(model(tokens)), to_numpy(model(longer))
-    np.testing.assert_allclose(outputs[0, :2], padded[0, :2], rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(outputs[1], padded[1, :3], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.one_backend

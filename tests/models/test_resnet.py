@@ -7,7 +7,7 @@ from keras import ops
 from support import backends, networks
 
 from lambda_keras.models.resnet import build_resnet
-from lambda_keras.models.specs import ResNetSpec, lambda_resnet, resnet_rs
+from lambda_keras.models.specs import ResNetSpec
 
 
 def build(spec: ResNetSpec, input_shape, **arguments) -> keras.Model:
@@ -69,8 +69,11 @@ def test_global_scope_with_known_size():
 def test_every_block_starts_as_the_identity_of_its_shortcut(shortcut, training):
     model = networks.tiny_model(shortcut=shortcut)
     names = networks.block_names((2, 1, 1, 2))
-    for name in names:
-        assert not np.any(networks.values([model.get_layer(f"{name}_3_bn").gamma])[0])
+    gammas = [one for one in model.trainable_variables if one.path.endswith("/gamma")]
+    last = ["_3_bn/" in gamma.path for gamma in gammas]
+    assert sum(last) == len(names)
+    for is_last, gamma in zip(last, networks.values(gammas), strict=True):
+        np.testing.assert_array_equal(gamma, 0 if is_last else 1)
     additions = [model.get_layer(f"{name}_add") for name in names]
     inside = keras.Model(model.input, [[*layer.input, layer.output] for layer in additions])
     outputs = inside(networks.images(2, 16, 16, 3), training=training)
@@ -78,14 +81,6 @@ def test_every_block_starts_as_the_identity_of_its_shortcut(shortcut, training):
         assert np.any(shortcut_features)
         np.testing.assert_array_equal(branch, 0)
         np.testing.assert_array_equal(total, shortcut_features)
-
-
-def test_all_other_gammas_start_at_one(tiny):
-    gammas = [one for one in tiny.trainable_variables if one.path.endswith("/gamma")]
-    gammas = [one for one in gammas if "_3_bn/" not in one.path]
-    assert len(gammas) > 20
-    for gamma in networks.values(gammas):
-        np.testing.assert_array_equal(gamma, 1)
 
 
 def test_lambda_layers_sit_where_the_spec_says():
@@ -104,11 +99,6 @@ def test_squeeze_excitation_is_in_the_convolution_blocks_of_its_stages():
     model = networks.tiny_model(squeeze_excitation=(True, True, True, False), **places)
     expected = ["c2_block1", "c2_block2", "c3_block1", "c4_block2"]
     assert networks.squeeze_excitation_blocks(model) == expected
-
-
-def test_every_trainable_variable_has_a_gradient():
-    model, cotangent = networks.tiny_model((16, 12, 3)), networks.images(4, 5, seed=1)
-    assert networks.without_gradient(model, networks.images(4, 16, 12, 3), cotangent, 1e-5) == []
 
 
 @pytest.mark.parametrize(
@@ -190,11 +180,6 @@ def test_fixed_padding_is_of_convolutions_alone():
     assert np.abs(other_c3 - c3).max() > 0.01
 
 
-@pytest.mark.parametrize(("build_rs", "depths"), [(resnet_rs, (50, 420)), (lambda_resnet, (50,))])
-def test_padding_of_the_resnet_rs_family(build_rs, depths):
-    assert {build_rs(depth).padding for depth in depths} == {"fixed"}
-
-
 def test_stochastic_depth_grows_with_the_stage():
     """ResNet-RS: rate times stage over 5, for the stages 2 to 5."""
     model = networks.tiny_model(stochastic_depth_rate=0.5)
@@ -246,8 +231,3 @@ def test_one_table_for_all_lambda_layers():
     embeddings = shared.get_layer("position_embeddings")
     embeddings.set_weights([2 * array for array in embeddings.get_weights()])
     assert np.abs(networks.predict(shared, data) - before).max() > 1e-4
-
-
-def test_wrong_stem_raises():
-    with pytest.raises(ValueError, match=r"expected stem to be .* Received: stem='v2'"):
-        networks.tiny_model(stem="v2")

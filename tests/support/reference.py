@@ -208,7 +208,7 @@ def weights_of(layer, arrays):
     return weights
 
 
-def assert_equals_equations(layer, inputs, equations, training=False, **call):
+def assert_equals_equations(layer, inputs, equations, training=False, draw=randomize, **call):
     """Outputs of a layer, and gradients by inputs and all weights along a random direction.
 
     Args:
@@ -216,11 +216,12 @@ def assert_equals_equations(layer, inputs, equations, training=False, **call):
         inputs: list of float32 arrays.
         equations: function of the inputs and a dictionary of weights.
         training: bool, of the call.
+        draw: function of the layer and a generator that sets the weights.
         **call: further arguments of the call.
     """
     rng = np.random.default_rng(0)
     layer.build(*[array.shape for array in inputs])
-    randomize(layer, rng)
+    draw(layer, rng)
     arrays = [*inputs, *(keras.ops.convert_to_numpy(variable) for variable in layer.variables)]
     arrays = [np.array(array, "float64") for array in arrays]
     count = len(inputs)

@@ -5,7 +5,6 @@
 
 import itertools
 
-import keras
 import numpy as np
 import pytest
 from support.arrays import assert_near, assert_normal, normal, to_numpy
@@ -19,21 +18,6 @@ from lambda_keras.layers.attention import (
     LinearAttention,
     LocalAttention,
 )
-
-REGULARIZED = {"kernel_regularizer": "l2", "embeddings_regularizer": "l2"}
-
-
-def test_config_has_every_argument():
-    """Arguments of the base classes, too, and values that are not the defaults."""
-    arguments = {"filters": 12, "num_heads": 3, "key_dim": 5, "strides": 2, "multi_query": True}
-    arguments |= {"output_projection": True, "block_size": 4, "halo_size": 1, "name": "halo"}
-    arguments |= {"mask_padding": False, "scale_positions": False, "strided_queries": True}
-    kinds = {"kernel_initializer": "zeros", "embeddings_initializer": "ones", **REGULARIZED}
-    copy = HaloAttention.from_config(HaloAttention(**arguments, **kinds).get_config())
-    assert arguments.items() <= copy.get_config().items()
-    assert isinstance(copy.kernel_initializer, keras.initializers.Zeros)
-    assert isinstance(copy.embeddings_initializer, keras.initializers.Ones)
-    assert isinstance(copy.embeddings_regularizer, keras.regularizers.L2)
 
 
 @pytest.mark.parametrize("feature_map", ["elu", "favor", "relu"])
