@@ -10,23 +10,23 @@ pytestmark = pytest.mark.one_backend
 
 
 @pytest.mark.parametrize(
-    ("ci", "environment", "outcomes"),
+    ("in_ci", "environment", "outcomes"),
     [
-        ("", ".venv", [pytest.skip.Exception] * 2),
-        ("true", ".venv", [pytest.fail.Exception] * 2),
+        (False, ".venv", [pytest.skip.Exception] * 2),
+        (True, ".venv", [pytest.fail.Exception] * 2),
         # The package is of another environment, the program of every one.
-        ("true", ".venv-torch", [pytest.skip.Exception, pytest.fail.Exception]),
+        (True, ".venv-torch", [pytest.skip.Exception, pytest.fail.Exception]),
     ],
 )
-def test_what_is_missing(monkeypatch, ci, environment, outcomes):
-    monkeypatch.setenv("CI", ci)
-    needs.check("PIL", environment=environment)
+def test_what_is_missing(in_ci, environment, outcomes):
+    here = {"environment": environment, "in_ci": in_ci}
+    needs.check("PIL", **here)
     package, program = outcomes
     for call in (needs.check, needs.package):
         with pytest.raises(package, match="needs no_such_package: make it"):
-            call("no_such_package", environment=environment)
+            call("no_such_package", **here)
         with pytest.raises(program, match="needs no_such_program: write it"):
-            call("no_such_program", environment=environment)
+            call("no_such_program", **here)
 
 
 @pytest.mark.needs("make")

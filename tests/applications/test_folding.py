@@ -14,8 +14,6 @@ from lambda_keras.layers import LambdaLayer
 from zoo.precision import precision
 from zoo.registry import create_model
 
-TOLERANCE = 1e-5  # of the largest value
-
 
 def strange_statistics(model: keras.Model) -> None:
     """Statistics and gammas that no initialization gives."""
@@ -38,7 +36,7 @@ def folded_alike(model: keras.Model, size: int = 8) -> keras.Model:
     images = networks.images(2, size, size, 3)
     outputs = (keras.tree.flatten(each(images, training=False)) for each in (folded, model))
     for received, expected in zip(*map(networks.values, outputs), strict=True):
-        assert_near(received, expected, TOLERANCE)
+        assert_near(received, expected)
     kept = (
         [one for one in m.layers if not isinstance(one, layers.InputLayer)] for m in (model, folded)
     )
@@ -177,7 +175,7 @@ def test_normalization_of_adapted_statistics():
     x = inputs = keras.Input((8, 8, 3))
     model = keras.Model(inputs, layers.BatchNormalization()(layers.Conv2D(4, 3)(scale(x))))
     images, folded = networks.images(2, 8, 8, 3), fold_batch_normalization(model)
-    assert_near(networks.predict(folded, images), networks.predict(model, images), TOLERANCE)
+    assert_near(networks.predict(folded, images), networks.predict(model, images))
 
 
 @pytest.mark.parametrize(("training", "kept"), [(None, 0), (False, 0), (True, 2)])

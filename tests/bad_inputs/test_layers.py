@@ -126,18 +126,9 @@ UNFIT = [(layers.LambdaLayer, *row) for row in UNFIT] + [
 ]
 
 
-def zeros(*shape, dtype="float32"):
-    return np.zeros(shape, dtype)
-
-
-def masks(*shape):
-    return zeros(*shape, dtype="bool")
-
-
-def integers(*shape):
-    return zeros(*shape, dtype="int32")
-
-
+zeros, masks, integers = (
+    lambda *shape, dtype=dtype: np.zeros(shape, dtype) for dtype in ("float32", "bool", "int32")
+)
 SHARED, MATMUL = {"position_embedding": "shared"}, {"implementation": "dense_matmul"}
 TABLE = {"position_embeddings": zeros(2, 1, 3)}
 ROWS, OWN = (2, 4, 6), "for masks or relations of each example"

@@ -8,19 +8,7 @@ from support import backends, networks
 from support.arrays import assert_near, normal, to_numpy
 
 from lambda_keras import layers
-from lambda_keras.layers import (
-    AugmentedConvolution,
-    AxialAttention,
-    DoubleAttention,
-    GlobalAttention,
-    HaloAttention,
-    LambdaLayer,
-    LinearAttention,
-    LocalAttention,
-    SqueezeExcitation,
-    attention,
-    position_lambdas,
-)
+from lambda_keras.layers import attention, position_lambdas
 
 SMALL = {"filters": 8, "num_heads": 2}
 LAMBDA = {**SMALL, "key_dim": 3, "scope": 3}
@@ -32,38 +20,38 @@ REGULARIZED = {**KERNELS, "embeddings_regularizer": "l2"}
 MAP = (5, 4, 6)
 # Layer, its arguments, shape of an example, numbers of trainable and other weights, and of losses.
 VARIANTS = {
-    "lambda": (LambdaLayer, {**LAMBDA, "strides": 2, **REGULARIZED}, (4, 5, 6), 8, 4, 4),
+    "lambda": (layers.LambdaLayer, {**LAMBDA, "strides": 2, **REGULARIZED}, (4, 5, 6), 8, 4, 4),
     "lambda_causal": (
-        LambdaLayer,
+        layers.LambdaLayer,
         {**LAMBDA, "causal": True, "multi_query": False, "use_bias": True},
         *((5, 6), 9, 4, 0),
     ),
-    "lambda_plain": (LambdaLayer, {**LAMBDA, **NONE}, (2, 3, 4, 6), 4, 0, 0),
-    "squeeze": (SqueezeExcitation, {"ratio": 0.5}, (4, 3, 8), 4, 0, 0),
-    "global": (GlobalAttention, {**SMALL, "strides": 2, **REGULARIZED}, MAP, 5, 0, 5),
+    "lambda_plain": (layers.LambdaLayer, {**LAMBDA, **NONE}, (2, 3, 4, 6), 4, 0, 0),
+    "squeeze": (layers.SqueezeExcitation, {"ratio": 0.5}, (4, 3, 8), 4, 0, 0),
+    "global": (layers.GlobalAttention, {**SMALL, "strides": 2, **REGULARIZED}, MAP, 5, 0, 5),
     "local": (
-        LocalAttention,
+        layers.LocalAttention,
         {**SMALL, "scope": 3, "mask_padding": False, "strides": 2},
         *(MAP, 5, 0, 0),
     ),
-    "halo": (HaloAttention, HALO, MAP, 5, 0, 0),
+    "halo": (layers.HaloAttention, HALO, MAP, 5, 0, 0),
     "axial": (
-        AxialAttention,
+        layers.AxialAttention,
         {**SMALL, "strides": 2, "output_projection": True, **REGULARIZED},
         *(MAP, 45, 32, 13),
     ),
     "augmented": (
-        AugmentedConvolution,
+        layers.AugmentedConvolution,
         {**SMALL, "value_filters": 4, "strides": 2, **KERNELS},
         *(MAP, 7, 0, 5),
     ),
-    "softmax": (LinearAttention, {**SMALL, "multi_query": True, **ONES}, MAP, 3, 0, 3),
+    "softmax": (layers.LinearAttention, {**SMALL, "multi_query": True, **ONES}, MAP, 3, 0, 3),
     "favor": (
-        LinearAttention,
+        layers.LinearAttention,
         {**SMALL, "feature_map": "favor", "num_features": 6},
         *(MAP, 3, 1, 0),
     ),
-    "double": (DoubleAttention, {"ratio": 0.4, **KERNELS}, MAP, 10, 2, 4),
+    "double": (layers.DoubleAttention, {"ratio": 0.4, **KERNELS}, MAP, 10, 2, 4),
 }
 # Their parts are those of the others: halo has local's windows, global axial's tables.
 SOME = ("lambda_causal", "squeeze", "global", "halo", "softmax", "favor")
@@ -92,7 +80,7 @@ def test_as_a_keras_layer(name):
         expected_num_non_trainable_weights=others,
         expected_num_seed_generators=0,
         expected_num_losses=losses,
-        supports_masking=layer is LambdaLayer,
+        supports_masking=layer is layers.LambdaLayer,
     )
 
 
@@ -137,7 +125,7 @@ def test_half_precision_is_near_float32(name, arguments, dtype):
     assert keras.backend.standardize_dtype(output.dtype) == layer.compute_dtype
     kernels = [one.dtype for one in layer.trainable_weights if one.name.endswith("kernel")]
     assert {*kernels} == {layer.variable_dtype}
-    half, tolerance = layer.compute_dtype == "float16", 2.5 if kind is LambdaLayer else 1
+    half, tolerance = layer.compute_dtype == "float16", 2.5 if kind is layers.LambdaLayer else 1
     assert_near(to_numpy(output), expected, (5e-3 if half else 5e-2) / tolerance)
 
 
@@ -247,7 +235,7 @@ def test_a_subclass_with_arguments_of_its_own(name, tmp_path):
             return {**super().get_config(), "drop": self.own[0], "units": self.own[1]}
 
     arguments, is_cell = LAYERS[name], name == "LambdaCell"
-    of_cell = {"layer": LambdaLayer(8, causal=True)} if is_cell else {}
+    of_cell = {"layer": layers.LambdaLayer(8, causal=True)} if is_cell else {}
     layer = Own(drop=0.3, units="two", **of_cell, **arguments)
     again = Own.from_config(layer.get_config())
     assert again.own == (0.3, "two")
@@ -265,8 +253,8 @@ def test_a_subclass_with_arguments_of_its_own(name, tmp_path):
 @pytest.mark.slow
 def test_frozen_network_is_frozen_when_loaded(tmp_path):
     inputs = keras.Input((4, 3, 8))
-    x = SqueezeExcitation()(AxialAttention(**SMALL)(inputs))
-    x = LambdaLayer(**LAYERS["LambdaLayer"], num_heads=2)(x)
+    x = layers.SqueezeExcitation()(layers.AxialAttention(**SMALL)(inputs))
+    x = layers.LambdaLayer(**LAYERS["LambdaLayer"], num_heads=2)(x)
     backbone = keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(x), name="backbone")
     backbone.trainable = False
     model = keras.Model(inputs, keras.layers.Dense(2, name="head")(backbone(inputs)))

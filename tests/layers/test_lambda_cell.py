@@ -1,5 +1,6 @@
 """Causal lambda layers step by step: as the whole layer, on sequences and on maps."""
 
+import itertools
 import math
 
 import keras
@@ -70,14 +71,6 @@ def test_float32_under_a_policy_of_half_precision():
     assert {keras.backend.standardize_dtype(one.dtype) for one in (outputs, *states)} == {"float32"}
 
 
-def test_empty_batch():
-    cell = LambdaCell(small(scope=3))
-    cell.build((None, 5))
-    outputs, states = cell(np.zeros((0, 5), "float32"), cell.get_initial_state(0))
-    shapes = [tuple(one.shape) for one in (outputs, *states)]
-    assert shapes == [(0, size) for size in (8, *cell.state_size)]
-
-
 @pytest.mark.parametrize("size", [None, -1, 2.5, "2", True])
 def test_initial_states_of_no_number_of_examples(size):
     with pytest.raises(ValueError, match=f"a number of examples. Received: batch_size={size!r}"):
@@ -126,16 +119,19 @@ def test_half_precision_is_near_float32(dtype):
 
 
 def test_state_is_of_a_fixed_size_and_in_float32():
+    """Of an empty batch, too."""
     layer, x = built((6, 5), scope=5)
     cell = LambdaCell(layer)
+    cell.build((None, 5))
     # Position; maxima (k); sums (k, v + 1); values of two rows and two positions.
     assert cell.state_size == [1, 3, 15, (2 * 5 + 2) * 4]
     assert cell.output_size == 8
-    states = cell.get_initial_state(2)
-    for position in range(12):
-        outputs, states = cell(x.reshape(2, -1, 5)[:, position], states)
+    for batch, position in itertools.product((0, 2), range(12)):
+        if position == 0:
+            states = cell.get_initial_state(batch)
+        outputs, states = cell(x.reshape(2, -1, 5)[:batch, position], states)
         shapes = [tuple(one.shape) for one in (outputs, *states)]
-        assert shapes == [(2, size) for size in (8, *cell.state_size)]
+        assert shapes == [(batch, size) for size in (8, *cell.state_size)]
         assert {keras.backend.standardize_dtype(state.dtype) for state in states} == {"float32"}
     # Another grid of as many axes, and of unknown height.
     taller = LambdaCell(layer, grid=(None, 5))

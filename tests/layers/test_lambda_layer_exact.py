@@ -12,9 +12,12 @@ STRIDED = {"strides": 2, "strided_queries": True}
 RELATION = {"position_embedding": "relation", "num_relations": 3}
 ABSOLUTE, CONTENT = {"position_embedding": "absolute"}, {"position_embedding": None}
 MULTI_HEAD, L2 = {"multi_query": False}, {"key_normalization": "l2"}
+HEADS_U2 = {**MULTI_HEAD, "intra_depth": 2}
 PLAIN = {"query_normalization": None, "value_normalization": None}
 MASK, OWN_MASK = {"call": "attention_mask"}, {"call": "own_attention_mask"}
+MASKS = {"call": "attention_mask mask"}
 PADDED = {"context": (9,), "call": "mask context_mask"}
+CAUSAL_U2 = {"causal": True, "intra_depth": 2}
 
 
 def case(*grid, context=None, call="", **arguments):
@@ -46,14 +49,14 @@ CASES = {
     "content_only": case(4, 3, **CONTENT),
     "position_only": case(4, 3, scope=3, use_content=False),
     "bias": case(4, 3, scope=3, use_bias=True),
-    "bias_multi_head_intra_depth": case(4, 3, scope=3, use_bias=True, **MULTI_HEAD, intra_depth=2),
+    "bias_multi_head_intra_depth": case(4, 3, scope=3, use_bias=True, **HEADS_U2),
     "projection_bias": case(4, 3, scope=3, use_projection_bias=True, **PLAIN),
     "absolute": case(4, 3, **ABSOLUTE),
     "absolute_multi_head": case(6, **ABSOLUTE, **MULTI_HEAD),
     "absolute_causal": case(6, **ABSOLUTE, causal=True),
     "causal": case(6, scope=5, causal=True),
     "causal_global": case(6, scope=None, causal=True),
-    "causal_intra_depth": case(6, scope=3, causal=True, intra_depth=2),
+    "causal_intra_depth": case(6, scope=3, **CAUSAL_U2),
     "causal_image": case(4, 3, scope=3, causal=True),
     "causal_dilation": case(6, scope=3, causal=True, dilation_rate=2),
     "causal_l2": case(6, scope=3, causal=True, **L2),
@@ -67,7 +70,7 @@ CASES = {
     "strided_by_three": case(5, 4, scope=3, strides=3, strided_queries=True),
     "strided_global": case(5, 4, scope=None, **STRIDED),
     "strided_dilation": case(5, 4, scope=3, dilation_rate=2, **STRIDED),
-    "strided_multi_head": case(5, 4, scope=3, **MULTI_HEAD, intra_depth=2, **STRIDED),
+    "strided_multi_head": case(5, 4, scope=3, **HEADS_U2, **STRIDED),
     "strided_absolute": case(3, 4, scope=3, **ABSOLUTE, **STRIDED),
     "strided_absolute_causal": case(3, 4, scope=3, **ABSOLUTE, causal=True, **STRIDED),
     "strided_causal_map": case(5, 4, scope=3, causal=True, **STRIDED),
@@ -94,18 +97,14 @@ CASES = {
     "strided_shorter_context": case(4, 3, context=(3, 2), scope=5, **STRIDED),
     "strided_padding_context": case(6, **PADDED, scope=3, **STRIDED),
     "strided_attention_mask": case(5, 4, **MASK, scope=3, **STRIDED),
-    "strided_attention_mask_causal": case(
-        5, 4, call="attention_mask mask", scope=3, causal=True, **STRIDED
-    ),
+    "strided_attention_mask_causal": case(5, 4, **MASKS, scope=3, causal=True, **STRIDED),
     "strided_attention_mask_causal_l2": case(5, 4, **MASK, scope=3, causal=True, **L2, **STRIDED),
     "masks_of_examples_relative": case(6, **OWN_MASK, scope=5),
     "masks_of_examples_intra_depth": case(6, **OWN_MASK, scope=3, intra_depth=2),
     "masks_of_examples_absolute": case(6, **OWN_MASK, **ABSOLUTE),
     "masks_of_examples_absolute_causal": case(6, **OWN_MASK, **ABSOLUTE, causal=True),
     "masks_of_examples_content_only": case(6, **OWN_MASK, **CONTENT),
-    "masks_of_examples_causal_intra_depth": case(
-        6, **OWN_MASK, scope=5, causal=True, intra_depth=2
-    ),
+    "masks_of_examples_causal_intra_depth": case(6, **OWN_MASK, scope=5, **CAUSAL_U2),
     "masks_of_examples_causal_no_key_normalization": case(
         6, **OWN_MASK, scope=3, causal=True, key_normalization=None
     ),
@@ -114,19 +113,15 @@ CASES = {
         6, context=(9,), call="mask context_mask own_attention_mask", scope=5
     ),
     "relations": case(6, call="relations", **RELATION),
-    "relations_multi_head_intra_depth": case(
-        6, call="relations mask", **MULTI_HEAD, intra_depth=2, **RELATION
-    ),
-    "relations_causal_mask": case(
-        6, call="relations attention_mask mask", causal=True, intra_depth=2, **RELATION
-    ),
+    "relations_multi_head_intra_depth": case(6, call="relations mask", **HEADS_U2, **RELATION),
+    "relations_causal_mask": case(6, call="relations attention_mask mask", **CAUSAL_U2, **RELATION),
     "relations_causal_of_examples": case(6, call="own_relations", causal=True, **RELATION),
     "relations_context_of_examples": case(
         6, context=(9,), call="own_relations mask context_mask", **RELATION
     ),
     "relations_mask_of_examples": case(6, call="relations own_attention_mask mask", **RELATION),
     "relations_causal_mask_of_examples": case(
-        6, call="own_relations attention_mask mask", causal=True, intra_depth=2, **RELATION
+        6, call="own_relations attention_mask mask", **CAUSAL_U2, **RELATION
     ),
 }
 

@@ -3,6 +3,8 @@
 `test_lambda_layer_exact.py` compares relations and masks of each example's own with the equations.
 """
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -115,20 +117,6 @@ def test_no_relation_is_no_position_lambda():
     assert np.all(outputs[seen] != 0)
 
 
-class PairOutputs(keras.layers.Layer):
-    """`pair_outputs` of some relations, with embeddings as an input, too."""
-
-    def __init__(self, relations, implementation, **kwargs):
-        super().__init__(**kwargs)
-        self.relations, self.implementation = relations, implementation
-        self.built = True
-
-    def call(self, queries, values, embeddings):
-        given, tensors = keras.ops.convert_to_tensor(self.relations), (queries, values, embeddings)
-        outputs = position_lambdas.pair_outputs(*tensors, self.implementation, relations=given)
-        return keras.ops.cast(outputs, "float32")
-
-
 @pytest.mark.parametrize(
     ("of_examples", "implementation", "dtype"),
     [
@@ -145,9 +133,11 @@ def test_half_precision_is_near_float32(of_examples, implementation, dtype):
     # Numbers that are exact in half precision, so that sums alone differ.
     *inputs, cotangent = (rng.integers(-64, 65, shape) / np.float32(64) for shape in shapes)
     relations = rng.integers(-1, r, (b, n, n) if of_examples else (n, n)).astype("int32")
-    found = []
+    relations, found = keras.ops.convert_to_tensor(relations), []
+    given = {"implementation": implementation, "relations": relations}
+    outputs_of = functools.partial(position_lambdas.pair_outputs, **given)
     for policy in ("float32", dtype):
-        one = PairOutputs(relations, implementation, dtype=policy)
+        one = backends.Applied(outputs_of, dtype=policy)
         outputs, gradients, _ = backends.output_and_gradients(one, inputs, cotangent)
         found.append([outputs, *gradients])
     for received, expected in zip(found[1], found[0], strict=True):

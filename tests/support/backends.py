@@ -35,6 +35,18 @@ def of_unknown_sizes(function, *arrays) -> np.ndarray:
     ).numpy()
 
 
+class Applied(keras.layers.Layer):
+    """A function of tensors in the layer's dtype, as a layer; its outputs are in float32."""
+
+    def __init__(self, function, **kwargs):
+        super().__init__(**kwargs)
+        self.function = function
+        self.built = True
+
+    def call(self, first, *others):
+        return keras.ops.cast(self.function(first, *others), "float32")
+
+
 def counts_memory() -> bool:
     """Whether the backend counts memory: TensorFlow on a CPU does with oneDNN's allocator."""
     if keras.backend.backend() != "tensorflow":

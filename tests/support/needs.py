@@ -8,11 +8,12 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+IN_CI = bool(os.environ.get("CI"))
 SITE = ROOT / "build" / "docs"
 # GitHub's machines have the latter.
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -58,7 +59,7 @@ PROGRAMS = {"chromium": CHROMIUM}
 PROGRAMS |= {name: shutil.which(name) for name in ("make", "flock", "no_such_program")}
 
 
-def check(*names: str, environment: str = Path(sys.prefix).name) -> None:
+def check(*names: str, environment: str = Path(sys.prefix).name, in_ci: bool = IN_CI) -> None:
     """Skips a test or a module without one of these, or fails where CI should have it.
 
     Tests with `@pytest.mark.needs(NAME, ...)` are checked before their fixtures.
@@ -67,12 +68,12 @@ def check(*names: str, environment: str = Path(sys.prefix).name) -> None:
         if not _is_there(name):
             how, environments = NEEDS[name]
             reason = f"needs {name}: {how}"
-            if os.environ.get("CI") and environment in (environments or (environment,)):
+            if in_ci and environment in (environments or (environment,)):
                 pytest.fail(reason, pytrace=False)
             pytest.skip(reason, allow_module_level=True)
 
 
-def package(name: str, **options: str) -> ModuleType:
+def package(name: str, **options: Any) -> ModuleType:
     """Imports a module of a package that a test needs."""
     check(name.partition(".")[0], **options)
     with warnings.catch_warnings():  # of others, about others

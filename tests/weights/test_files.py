@@ -121,16 +121,6 @@ def test_file_of_an_earlier_version(saved, arguments):
     networks.assert_same(loaded, [expected[weight.path] for weight in loaded.weights])
 
 
-def test_model_without_classifier_takes_a_file_with_one(saved):
-    model, path = saved
-    features = small(include_top=False, pooling="avg", weights=path)
-    of_model = keras.Model(model.input, model.get_layer("avg_pool").output)
-    data = networks.images(2, 16, 16, 3)
-    np.testing.assert_allclose(
-        networks.predict(features, data), networks.predict(of_model, data), atol=1e-6
-    )
-
-
 def test_other_classifiers(saved, tmp_path):
     _, path = saved
     match = r"number of classes.*predictions/vars/0: expected \(128, 4\), received \(128, 3\)"

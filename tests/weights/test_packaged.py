@@ -81,14 +81,6 @@ def test_features_and_other_classes(whole):
     assert other.output_shape == (None, 3)
 
 
-def test_gray_images(whole):
-    shape = {"input_shape": (28, 28, 1), "adapt_weights": True}
-    gray = LambdaResNet14(weights=WEIGHTS, **shape)
-    inputs = np.repeat(networks.images(2, 28, 28, 1), 3, -1)
-    outputs, expected = networks.predict(gray, inputs[..., :1]), networks.predict(whole, inputs)
-    np.testing.assert_allclose(outputs, expected, atol=1e-5)
-
-
 @pytest.mark.one_backend
 def test_damaged_file_is_refused(monkeypatch):
     row = NETWORKS[NAME]

@@ -1,5 +1,7 @@
 """Weights files of tf_keras' ResNet-RS and MobileNetV2, and their outputs for them."""
 
+from dataclasses import replace
+
 import h5py
 import keras
 import numpy as np
@@ -79,10 +81,9 @@ def saved(tmp_path_factory):
     return theirs, path
 
 
-def small(padding="fixed", **arguments) -> keras.Model:
-    spec = resnet_rs(50)
-    spec = type(spec)(**{**vars(spec), "blocks": BLOCKS, "padding": padding})
-    return build_resnet(spec, keras.Input((64, 48, 3)), classes=7, name="small", **arguments)
+def small(padding="fixed") -> keras.Model:
+    spec = replace(resnet_rs(50), blocks=BLOCKS, padding=padding)
+    return build_resnet(spec, keras.Input((64, 48, 3)), classes=7, name="small")
 
 
 @pytest.mark.parametrize("padding", ["fixed", "same"])

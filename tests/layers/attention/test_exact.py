@@ -8,28 +8,23 @@ from support import attention_reference as reference
 from support.reference import assert_equals_equations
 
 from lambda_keras.layers import attention
-from lambda_keras.layers.attention import (
-    AugmentedConvolution,
-    AxialAttention,
-    DoubleAttention,
-    GlobalAttention,
-    HaloAttention,
-    LinearAttention,
-    LocalAttention,
-)
 
 # Layer, equations, arguments of both.
 KINDS = {
-    "global": (GlobalAttention, reference.global_attention, {}),
-    "local": (LocalAttention, reference.local_attention, {"scope": 3}),
-    "halo": (HaloAttention, reference.halo_attention, {"block_size": 2, "halo_size": 1}),
-    "axial": (AxialAttention, reference.axial_attention, {}),
-    "augmented": (AugmentedConvolution, reference.augmented_convolution, {"value_filters": 4}),
-    "double": (DoubleAttention, reference.double_attention, {}),
-    "softmax": (LinearAttention, reference.linear_attention, {"feature_map": "softmax"}),
-    "elu": (LinearAttention, reference.linear_attention, {"feature_map": "elu"}),
-    "favor": (LinearAttention, reference.linear_attention, {"feature_map": "favor"}),
-    "relu": (LinearAttention, reference.linear_attention, {"feature_map": "relu"}),
+    "global": (attention.GlobalAttention, reference.global_attention, {}),
+    "local": (attention.LocalAttention, reference.local_attention, {"scope": 3}),
+    "halo": (attention.HaloAttention, reference.halo_attention, {"block_size": 2, "halo_size": 1}),
+    "axial": (attention.AxialAttention, reference.axial_attention, {}),
+    "augmented": (
+        attention.AugmentedConvolution,
+        reference.augmented_convolution,
+        {"value_filters": 4},
+    ),
+    "double": (attention.DoubleAttention, reference.double_attention, {}),
+    "softmax": (attention.LinearAttention, reference.linear_attention, {"feature_map": "softmax"}),
+    "elu": (attention.LinearAttention, reference.linear_attention, {"feature_map": "elu"}),
+    "favor": (attention.LinearAttention, reference.linear_attention, {"feature_map": "favor"}),
+    "relu": (attention.LinearAttention, reference.linear_attention, {"feature_map": "relu"}),
 }
 # Not of the equations: what weights are and how many.
 LAYER_ONLY = ("key_dim", "output_projection", "num_features", "value_filters", "ratio")
@@ -105,16 +100,16 @@ def test_equals_the_equations(kind, grid, arguments):
     layer_class, equations, defaults = KINDS[kind]
     arguments = {"num_heads": 2, **defaults, **arguments}
     training = arguments.pop("training", False)
-    if layer_class is LinearAttention:
+    if layer_class is attention.LinearAttention:
         arguments["num_features"] = 6
-    if layer_class is DoubleAttention:
+    if layer_class is attention.DoubleAttention:
         del arguments["num_heads"]
-    filters = () if layer_class is DoubleAttention else (8,)
+    filters = () if layer_class is attention.DoubleAttention else (8,)
     layer = layer_class(*filters, **arguments)
     arguments = {name: value for name, value in arguments.items() if name not in LAYER_ONLY}
-    if layer_class is LinearAttention:
+    if layer_class is attention.LinearAttention:
         arguments.setdefault("epsilon", {"softmax": 0, "relu": 1e-3}.get(kind, 1e-6))
-    if layer_class in (AxialAttention, DoubleAttention):
+    if layer_class in (attention.AxialAttention, attention.DoubleAttention):
         arguments["training"] = training
     x = np.random.default_rng(0).normal(size=(2, *grid, 5)).astype("float32")
     equations = functools.partial(equations, **arguments)

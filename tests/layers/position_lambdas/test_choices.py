@@ -3,6 +3,7 @@
 choices.yaml has the tables.
 """
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -79,16 +80,15 @@ def test_choices_for_runtimes(grid, scope, value_dim, expected):
 
 @pytest.mark.parametrize("kind", CHOICES)
 def test_every_case_has_a_capable_choice(kind):
-    for grid in [(4,), (3000,), (None,), (9, 9), (80, 80), (None, 9), (2, 3, 4), (9, 30, 30)]:
-        for scope in [None, (3,) * len(grid), (23,) * len(grid)]:
-            for number in range(16):
-                training, causal, deep, own = (bool(number & bit) for bit in (1, 2, 4, 8))
-                needs = {"causal": causal, "intra_depth": 2 if deep else 1}
-                needs["own_pairs"] = own and scope is None
-                with compiling_for(kind):
-                    chosen = fastest(grid, scope, 16, training, **needs)
-                needs |= {"axes": len(grid), "any_pairs": scope is None}
-                assert chosen in capable(**needs, unknown_grid=None in grid)
+    grids = [(4,), (3000,), (None,), (9, 9), (80, 80), (None, 9), (2, 3, 4), (9, 30, 30)]
+    flags = [(False, True)] * 3
+    for grid, size, u, training, causal, own in product(grids, (None, 3, 23), (1, 2), *flags):
+        scope = size and (size,) * len(grid)
+        needs = {"causal": causal, "intra_depth": u, "own_pairs": own and scope is None}
+        with compiling_for(kind):
+            chosen = fastest(grid, scope, 16, training, **needs)
+        needs |= {"axes": len(grid), "any_pairs": scope is None}
+        assert chosen in capable(**needs, unknown_grid=None in grid)
 
 
 def test_what_implementations_can_do():

@@ -23,15 +23,22 @@ def test_code_is_compiled_for_another_device():
         compiling_for("cuda").__enter__()
 
 
+@pytest.fixture
+def asked(monkeypatch) -> list:
+    """What layers ask for the fastest implementation: arguments, needs, the answer."""
+    found = []
+
+    def fastest(*given, **needs):
+        found.append((given, needs, choices.fastest(*given, **needs)))
+        return found[-1][-1]
+
+    monkeypatch.setattr("lambda_keras.layers.position_lambdas.fastest", fastest)
+    return found
+
+
 @pytest.mark.parametrize("kind", ["gpu", pytest.param("tpu", marks=pytest.mark.slow)])
-def test_layer_follows_the_kind_of_device(monkeypatch, kind):
+def test_layer_follows_the_kind_of_device(asked, kind):
     """`auto` equals the paper's order with the choices of every device, here of a large batch."""
-    chosen = []
-    fastest = choices.fastest
-    monkeypatch.setattr(
-        "lambda_keras.layers.position_lambdas.fastest",
-        lambda *given, **needs: chosen.append(fastest(*given, **needs)) or chosen[-1],
-    )
     x = normal(33, 29, 28, 6)
     auto, einsum = (
         LambdaLayer(8, num_heads=2, key_dim=3, scope=3, implementation=name)
@@ -42,7 +49,7 @@ def test_layer_follows_the_kind_of_device(monkeypatch, kind):
     auto.set_weights(einsum.get_weights())
     with compiling_for(kind):
         assert_near(to_numpy(auto(x)), to_numpy(einsum(x)))
-    assert chosen == ["toeplitz_conv"]
+    assert [answer for *_, answer in asked] == ["toeplitz_conv"]
 
 
 STRIDED = {"strides": 2, "strided_queries": True}
@@ -62,16 +69,12 @@ NEEDS = {"causal": False, "intra_depth": 1, "own_pairs": False}
         ({"num_heads": 4}, MASK, (None, 2, False, 2, 1, 4), {"own_pairs": True}),
     ],
 )
-def test_what_is_asked_for_the_fastest(monkeypatch, arguments, call, sizes, needs):
+def test_what_is_asked_for_the_fastest(asked, arguments, call, sizes, needs):
     """Grid, scope, value depth, training, batch, strides and number of the queries; needs."""
-    given = []
-    monkeypatch.setattr(
-        "lambda_keras.layers.position_lambdas.fastest",
-        lambda *arguments, **needs: given.append((arguments, needs)) or "query_first",
-    )
     layer = LambdaLayer(**{"filters": 8, "num_heads": 2, "key_dim": 3, "scope": 3, **arguments})
     layer(np.zeros((2, 6, 4, 5), "float32"), **call)
-    assert given == [(((6, 4), *sizes), {**NEEDS, **needs})] * layer.groups
+    expected = ((6, 4), *sizes), {**NEEDS, **needs}
+    assert [(given, needs) for given, needs, _ in asked] == [expected] * layer.groups
 
 
 @pytest.mark.parametrize("jit_compile", [pytest.param(True, marks=pytest.mark.slow), False])

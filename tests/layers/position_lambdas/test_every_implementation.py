@@ -67,8 +67,8 @@ IN_XLA = [
 
 
 @pytest.fixture(autouse=True)
-def small_bands_and_tiles(monkeypatch):
-    """As large grids are computed, without large grids."""
+def tiled(monkeypatch) -> list:
+    """As large grids are computed, without large grids; the sizes of the tiles."""
     for module, sizes in {
         toeplitz_conv: {"MAX_WIDTH": 8, "BAND": 4},
         dense: {"MAX_DENSE_TILE": {1: 8, 2: 4, 3: 2}},
@@ -76,19 +76,15 @@ def small_bands_and_tiles(monkeypatch):
     }.items():
         for name, value in sizes.items():
             monkeypatch.setattr(module, name, value)
+    sizes = []
+    monkeypatch.setattr(tiles, "tile", lambda *given: sizes.append(tuple(given[1])) or tile(*given))
+    return sizes
 
 
-class PositionOutputs(keras.layers.Layer):
-    """`relative_outputs` with embeddings as an input, too."""
-
-    def __init__(self, implementation, grid, context_grid, strides=1, **kwargs):
-        super().__init__(**kwargs)
-        self.arguments = (grid, context_grid, implementation, strides)
-        self.built = True
-
-    def call(self, queries, values, embeddings):
-        outputs = relative_outputs(queries, values, embeddings, *self.arguments)
-        return keras.ops.cast(outputs, "float32")
+def position_outputs(implementation, grid, context_grid, strides=1, **kwargs):
+    """`relative_outputs` as a layer of queries, values and embeddings."""
+    arguments = (grid, context_grid, implementation, strides)
+    return backends.Applied(lambda *tensors: relative_outputs(*tensors, *arguments), **kwargs)
 
 
 def draw(grid, context_grid, scope, u, strides=1, dtype="float32", b=2, h=2, k=3, v=4):
@@ -126,7 +122,7 @@ def exact(case):
 @pytest.mark.parametrize(("case", "implementation"), EVERY)
 def test_outputs_and_gradients(case, implementation):
     arguments, inputs, cotangent, expected, derivatives = exact(case)
-    layer = PositionOutputs(implementation, *arguments)
+    layer = position_outputs(implementation, *arguments)
     outputs, gradients, _ = backends.output_and_gradients(layer, inputs, cotangent)
     assert_near(outputs, expected)
     for gradient, (direction, derivative) in zip(gradients, derivatives, strict=True):
@@ -148,11 +144,9 @@ def test_products_that_runtimes_broadcast(case):
 
 
 @pytest.mark.parametrize("implementation", ["query_first", "fourier"])
-def test_large_grids_are_in_tiles(monkeypatch, implementation):
-    sizes = []
-    monkeypatch.setattr(tiles, "tile", lambda *given: sizes.append(tuple(given[1])) or tile(*given))
+def test_large_grids_are_in_tiles(tiled, implementation):
     test_outputs_and_gradients("in_tiles", implementation)
-    assert sizes == [(3, 4), (3, 4)]  # of queries and values
+    assert tiled == [(3, 4), (3, 4)]  # of queries and values
 
 
 @pytest.mark.parametrize("implementation", capable(causal=True, axes=2)[1:])
@@ -177,9 +171,9 @@ def test_gradient_of_embeddings_in_bfloat16(implementation):
     """On a feature map of 28x28 each embedding sums hundreds of terms."""
     grid = (28, 28)
     *inputs, cotangent = draw(grid, grid, (23, 23), 1, 1, "bfloat16", b=2, h=4, k=4, v=8)
-    in_float32 = PositionOutputs("conv", grid, grid)
+    in_float32 = position_outputs("conv", grid, grid)
     _, (*_, exact), _ = backends.output_and_gradients(in_float32, inputs, cotangent)
-    layer = PositionOutputs(implementation, grid, grid, dtype="mixed_bfloat16")
+    layer = position_outputs(implementation, grid, grid, dtype="mixed_bfloat16")
     _, (*_, received), _ = backends.output_and_gradients(layer, inputs, cotangent)
     # Without bfloat16 instructions, as on Zen 1, TensorFlow adds up in bfloat16: 2 to 3 %.
     by_library = keras.config.backend() == "tensorflow"
