@@ -4,12 +4,15 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+pytestmark = [pytest.mark.one_backend, pytest.mark.slow, pytest.mark.needs("pyright")]
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -36,8 +39,23 @@ def public_names() -> dict[str, list[str]]:
     return modules | {"zoo.api": [name for name in functions if name[0] != "_"]}
 
 
-@pytest.mark.slow
-@pytest.mark.one_backend
+def diagnostics(folder: Path, **settings) -> list[dict]:
+    """What pyright says of the files of a folder."""
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    pyright = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", "."]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    result = subprocess.run(pyright, cwd=folder, capture_output=True, text=True, env=environment)
+    return json.loads(result.stdout)["generalDiagnostics"]
+
+
+@pytest.mark.parametrize(("calls", "errors"), [("right", []), ("wrong", range(3, 11))])
+def test_types_of_calls(tmp_path, calls, errors):
+    """Of constructors: right calls are accepted, and each of the wrong ones is refused."""
+    shutil.copy(Path(__file__).with_name(f"calls_{calls}.txt"), tmp_path / "calls.py")
+    found = diagnostics(tmp_path, extraPaths=[str(ROOT)])
+    assert [one["range"]["start"]["line"] for one in found] == list(errors)
+
+
 def test_pages_and_public_names_pass_pyright(tmp_path):
     """Packages as they are installed: their names are checked as those of a library."""
     for page in PAGES:
@@ -49,14 +67,8 @@ def test_pages_and_public_names_pass_pyright(tmp_path):
     imports = [f"from {module} import {name}" for module, of_module in names for name in of_module]
     assert len(imports) > 50
     (tmp_path / "public_names.py").write_text("\n".join(imports), encoding="utf-8")
-    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
-    pyright = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", "."]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    result = subprocess.run(
-        pyright, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False
-    )
     found = []
-    for error in json.loads(result.stdout)["generalDiagnostics"]:
+    for error in diagnostics(tmp_path, typeCheckingMode="strict"):
         file, row = Path(error["file"]), error["range"]["start"]["line"]
         line = file.read_text(encoding="utf-8").splitlines()[row]
         rule, message = error.get("rule"), error["message"]

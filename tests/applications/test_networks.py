@@ -2,10 +2,8 @@
 
 import doctest
 import inspect
-import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import asdict
@@ -223,21 +221,6 @@ def test_a_network_of_another_depth_is_saved_and_its_weights_fit_no_other(tmp_pa
         with pytest.raises(ValueError, match="do not fit the model") as caught:
             create_model("lambda_resnet14", blocks=blocks, weights=weights, **tiny)
         assert "\n" not in str(caught.value)
-
-
-@pytest.mark.one_backend
-@pytest.mark.slow
-@pytest.mark.needs("pyright")
-@pytest.mark.parametrize(("calls", "errors"), [("right", []), ("wrong", range(3, 11))])
-def test_types_of_calls(tmp_path, calls, errors):
-    """What an editor shows: pyright accepts right calls, and refuses each of the wrong ones."""
-    shutil.copy(Path(__file__).with_name(f"calls_{calls}.txt"), tmp_path / "calls.py")
-    settings = {"extraPaths": [str(ROOT)], "include": ["calls.py"]}
-    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
-    command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]
-    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    found = json.loads(found.stdout)["generalDiagnostics"]
-    assert [one["range"]["start"]["line"] for one in found] == list(errors)
 
 
 # What they build
