@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from importlib import import_module
@@ -30,6 +31,8 @@ VARIANTS: Mapping[str, tuple[tuple[str, Mapping[str, Any], Mapping[str, Any]], .
     "int8": (("onnx", INT8, {}), ("litert", INT8, {}), ("openvino", INT8, {})),
 }
 CALIBRATION = 16  # images of noise
+BY_LAYER = ("OpenVINO", "OpenVINO int8")  # exports of which OpenVINO counts the layers' times
+CALLS = 20  # whose times are counted
 TIMM = ("timm compiled", "timm compiled bfloat16", "timm OpenVINO", "timm OpenVINO int8")
 COLUMNS = columns("p50_ms", "p99_ms", "images_per_second", "ratio_to_keras", "ratio_to_function")
 
@@ -46,7 +49,8 @@ class Config(BenchmarkSettings):
     exported to a temporary folder as zoo.export does it, with random weights, in float32, and where
     the format has them in bfloat16 and int8, and runs one batch after another. --timm adds a
     network of timm of the same size: compiled by PyTorch, and in OpenVINO. Latency is the median
-    and the 99th percentile of single calls.
+    and the 99th percentile of single calls. The JSON file also has OpenVINO's own times by kind of
+    layer, in float32 and int8.
     """
 
     extra = "export"
@@ -126,11 +130,37 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
                     "max_difference": None
                     if name in TIMM
                     else float(np.abs(paths[name](images) - expected).max()),
+                    "layers_ms": layer_times(Path(folder, name), images)
+                    if name in BY_LAYER
+                    else None,
                     "ratio_to_keras": p50s[KERAS] / p50s[name],
                     "ratio_to_function": p50s[BARE] / p50s[name],
                 }
                 for name, timing in timings.items()
             ]
+
+
+def layer_times(folder: Path, images: Any) -> dict[str, float]:
+    """Returns milliseconds of a call of an OpenVINO export, by kind of layer, the longest first."""
+    import openvino
+
+    from zoo.export.openvino import keeping_signal_stack
+
+    settings = {
+        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_NUM_THREADS": threads(),
+        "PERF_COUNT": True,
+    }
+    with keeping_signal_stack():
+        model = openvino.Core().compile_model(folder / "model.xml", "CPU", settings)
+    request, total = model.create_infer_request(), defaultdict[str, float](float)
+    request.infer({"images": images})  # the first call is slow
+    for _ in range(CALLS):
+        request.infer({"images": images})
+        for layer in request.get_profiling_info():
+            total[layer.node_type] += layer.real_time.total_seconds()
+    longest_first = sorted(total.items(), key=lambda item: -item[1])
+    return {kind: 1e3 * seconds / CALLS for kind, seconds in longest_first if seconds}
 
 
 def _paths(classifier: Any, folder: Path, name: str) -> dict[str, Predict]:

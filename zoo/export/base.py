@@ -15,6 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
+MAX_LOSS = 0.003  # of accuracy, by int8
 DEFAULT = "serving_default"  # signature of requests that name none
 # Signatures of `zoo.export.graph.endpoints`: float32 images, uint8 images, image files, features.
 IMAGES, INTEGERS, FILES, FEATURES = "images", "images_uint8", "image_bytes", "features"
@@ -38,7 +39,9 @@ class Options:
     default_signature: str = IMAGES  # the one that `DEFAULT` equals
     lambda_maps: Sequence[str] = ()  # names of layers
     precision: str | None = None  # dtype policy; None: the model's own
-    float_layers: Sequence[str] = ()  # parts of names of layers that int8 leaves in float32
+    # Accuracy that int8 may lose on held-out images and their labels, as a fraction; None: any.
+    max_loss: float | None = None
+    held_out: Sequence[tuple[np.ndarray[Any, Any], int]] = ()
     fold: bool = True  # batch normalization into convolutions, with weights as constants
 
     def changed(self) -> dict[str, Any]:  # Any: values of all types
@@ -83,8 +86,10 @@ class Format(Protocol):
         """Returns the computation of each signature, by its name at the top of this file."""
         ...
 
-    def write(self, classifier: "Classifier", folder: Path, options: Options) -> None:
-        """Writes a classifier to a new or empty folder."""
+    def write(
+        self, classifier: "Classifier", folder: Path, options: Options
+    ) -> Sequence[str] | None:
+        """Writes a classifier to a new or empty folder, and returns lines for the card, if any."""
         ...
 
     def runtime(self, folder: Path, threads: int = 0) -> Runtime:

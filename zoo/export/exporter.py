@@ -50,7 +50,8 @@ class Export:
     fields: Mapping[str, str]  # of the model card
     use: str  # Markdown
     format_name: str  # one of `zoo.export.formats.FORMATS`
-    writers: Mapping[str, Callable[[Path], None]]  # by title; tried until outputs are equal
+    # By title; tried until outputs are equal. They return lines of the card, if any.
+    writers: Mapping[str, Callable[[Path], Sequence[str] | None]]
     checks: Mapping[str, Check]  # by signature
     allowed: float  # largest difference of equal outputs
     precision: str = "float32"  # of the weights
@@ -64,8 +65,8 @@ class Export:
     def to(self, parent: Path) -> Path:
         """Writes the next version in a folder, and returns its folder."""
         with next_version(parent) as (folder, beside):
-            way, outputs, differences = self._write_equal(beside)
-            lines = [*self.summary(outputs, beside)]
+            way, notes, outputs, differences = self._write_equal(beside)
+            lines = [*notes, *self.summary(outputs, beside)]
             if way != next(iter(self.writers)):
                 lines.insert(0, f"written as {way}")
             title, space = FORMATS[self.format_name].title, megabytes(beside)
@@ -90,7 +91,7 @@ class Export:
             print(line, flush=True)
         return folder
 
-    def _write_equal(self, folder: Path) -> tuple[str, Outputs, dict[str, float]]:
+    def _write_equal(self, folder: Path) -> tuple[str, Sequence[str], Outputs, dict[str, float]]:
         """Writes the export in the first way whose outputs equal the network's.
 
         Of ways whose outputs are equal with a loss, the last one is kept.
@@ -101,7 +102,7 @@ class Export:
             remove(folder)
             folder.mkdir()
             print(f"writing {self.title} as {title}", flush=True)
-            write(folder)
+            notes = write(folder) or ()
             print("comparing it with Keras in a new process", flush=True)
             outputs = self.run(self.format_name, folder, inputs, self.batch_size)
             differences = {
@@ -114,7 +115,7 @@ class Export:
                 if loss := self.loss(outputs):
                     print(f"  {loss}", flush=True)
                 if not loss or title == last:
-                    return title, outputs, differences
+                    return title, notes, outputs, differences
                 continue
             different = f"{difference:.1e} in {name}, more than {self.allowed:.0e}"
             if np.isinf(difference):

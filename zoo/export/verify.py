@@ -12,7 +12,17 @@ import numpy as np
 
 from lambda_keras.applications import feature_extractor, fold_batch_normalization
 from zoo.data.crops import decode_center
-from zoo.export.base import DEFAULT, FEATURES, FILES, IMAGES, INTEGERS, LAMBDA_MAPS, Arrays, Options
+from zoo.export.base import (
+    DEFAULT,
+    FEATURES,
+    FILES,
+    IMAGES,
+    INTEGERS,
+    LAMBDA_MAPS,
+    MAX_LOSS,
+    Arrays,
+    Options,
+)
 from zoo.export.exporter import Check, Export, Outputs, largest_difference
 from zoo.export.formats import FORMATS
 from zoo.export.litert import ZERO_POINTS
@@ -25,7 +35,6 @@ from zoo.inference.source.base import ClassifierSource
 MAX_DIFFERENCE = {"float32": 1e-5, "float16": 1e-2, "mixed_bfloat16": 0.1, "int8": float("inf")}
 MAX_IMAGES = 512  # held-out images for the comparison, which have to fit into memory
 INT8_PIXELS, MAX_INT8_IMAGES = MAX_IMAGES * 256**2, 10_000  # more of them, if they are small
-MAX_LOSS = 0.003  # of accuracy, by int8
 TIMED, SECONDS = 8, 2.0  # images of a call, and how long int8 and float32 are timed
 FEW = 16  # images for every signature but the default one
 
@@ -47,6 +56,7 @@ def export_of(
     images = np.stack([decode_center(file, classifier.preprocessing) for file in files])
     expected = predict(classifier.model, images)
     in_keras = expected.argmax(-1)
+    held_out = [] if labels is None or not is_int8 else [*zip(images, labels, strict=True)]
     checks = checks_of(classifier, files, images, expected)
     if options.lambda_maps:
         checks[LAMBDA_MAPS] = maps_check(classifier, options.lambda_maps, images[:FEW])
@@ -86,9 +96,11 @@ def export_of(
         use="\n\n".join((*filter(None, notes), form.use.format(name=classifier.name))),
         format_name=format_name,
         writers={
-            title: partial(form.write, classifier, options=replace(options, **way))
+            title: partial(
+                form.write, classifier, options=replace(options, held_out=held_out, **way)
+            )
             for title, way in form.ways.items()
-            if is_int8 or "float_layers" not in way
+            if held_out or "max_loss" not in way
         },
         checks={
             name: as_in_file(checks[computed], options)

@@ -50,6 +50,10 @@ def test_table_and_json(tmp_path, capsys, monkeypatch):
         assert row["images_per_second"] == pytest.approx(1e3 * row["batch"] / row["p50_ms"])
         assert row["max_difference"] < (0.1 if row["path"] in ROUNDED else 1e-5)
         assert (row["megabytes"] is None) == (row["path"] in PATHS[:3])
+        assert (row["layers_ms"] is None) == (row["path"] not in serving.BY_LAYER)
+    layers = [row["layers_ms"] for row in report["rows"] if row["layers_ms"]]
+    assert all(list(one.values()) == sorted(one.values(), reverse=True) for one in layers)
+    assert all(one["Convolution"] > 0 for one in layers)
     by_keras, _, bare, saved_model = report["rows"][:4]
     assert by_keras["ratio_to_keras"] == bare["ratio_to_function"] == 1
     rates = [row["images_per_second"] for row in (by_keras, bare, saved_model)]

@@ -26,21 +26,49 @@ def exit_code_after_a_signal() -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def in_8_bits(folder) -> list[str]:
+    """Returns the names of what rounds to 8 bits."""
+    layers = re.findall(r'name="(\S+)" type="(\w+)"', (folder / "model.xml").read_text())
+    return [name for name, kind in layers if kind == "FakeQuantize"]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("float_layers", [(), ("lambda",)])
-def test_int8_is_calibrated_on_images(servable, tmp_path, float_layers):
+def test_int8_is_calibrated_on_images(servable, tmp_path):
     files = write_images(tmp_path, 12)
-    options = Options("int8", files, float_layers=float_layers)
-    openvino.OpenVINO().write(servable, tmp_path / "1", options)
+    openvino.OpenVINO().write(servable, tmp_path / "1", Options("int8", files))
     assert exit_code_after_a_signal() == 0
-    layers = re.findall(r'name="(\S+)" type="(\w+)"', (tmp_path / "1/model.xml").read_text())
-    quantized = [name for name, kind in layers if kind == "FakeQuantize"]
+    quantized = in_8_bits(tmp_path / "1")
     assert len(quantized) > 20
-    assert any("lambda_1/MatMul" in name for name in quantized) == (not float_layers)
+    assert any("lambda_1/MatMul" in name for name in quantized)
     images = np.stack([servable.view(path) for path in files])
     found = openvino.Runtime(tmp_path / "1", 1).run("serving_default", {"images": images})
     difference = np.abs(found["probabilities"] - predict(servable.model, images)).max()
     assert 1e-4 < difference < 0.1
+
+
+@pytest.mark.slow
+def test_operations_stay_in_float32_for_accuracy(servable, tmp_path):
+    files = write_images(tmp_path, 12)
+    # From one image to another, so that some are close to the border of two classes.
+    starts, ends = pixels(32, 16).reshape(2, 16, 1, 16, 16, 3)
+    shares = np.linspace(0, 1, 10, dtype="float32").reshape(-1, 1, 1, 1)
+    images = ((1 - shares) * starts + shares * ends).reshape(-1, 16, 16, 3)
+    classes = predict(servable.model, images).argmax(-1)
+    held_out, notes, rounded, right = [*zip(images, classes, strict=True)], {}, {}, {}
+    for max_loss in (1, 0):
+        folder = tmp_path / str(max_loss)
+        options = Options("int8", files, max_loss=max_loss, held_out=held_out)
+        (note,) = openvino.OpenVINO().write(servable, folder, options)
+        notes[max_loss] = note.removeprefix("in float32 for the sake of accuracy: ")
+        rounded[max_loss] = {name.rpartition("/fq_")[0] for name in in_8_bits(folder)}
+        found = openvino.Runtime(folder, 1).run("serving_default", {"images": images})
+        right[max_loss] = (found["probabilities"].argmax(-1) == classes).mean()
+    assert exit_code_after_a_signal() == 0
+    assert notes[1] == "nothing"
+    named = notes[0].removesuffix(" in model.xml").split(", ")
+    assert len(named) == len(rounded[1]) - len(rounded[0]) > 0
+    assert not rounded[0] & set(named)
+    assert right[1] < right[0] == 1
 
 
 def test_lambda_layers_on_large_maps_with_large_scopes(tmp_path):

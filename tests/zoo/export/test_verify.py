@@ -12,7 +12,7 @@ from support import runs
 
 from zoo.data.crops import decode_center
 from zoo.export import verify
-from zoo.export.base import Options
+from zoo.export.base import MAX_LOSS, Options
 from zoo.export.exporter import Check, largest_difference
 from zoo.export.saved_model import Runtime, SavedModel
 from zoo.export.verify import MAX_DIFFERENCE, as_in_file, checks_of, export_of, top_difference
@@ -120,7 +120,10 @@ def test_loss_of_int8_is_that_of_accuracy(servable, examples, monkeypatch, wrong
     probabilities = np.array(expected)
     probabilities[:wrong] = probabilities[:wrong, ::-1] + np.eye(10)[(labels[0] + 1) % 10]
     assert loss in export.loss({"serving_default": {"probabilities": probabilities}})
-    assert list(export.writers) == ["OpenVINO", "OpenVINO with lambda layers in float32"]
+    plain, accurate = export.writers.values()
+    assert plain.keywords["options"].max_loss is None
+    assert accurate.keywords["options"].max_loss == MAX_LOSS
+    assert [label for _, label in accurate.keywords["options"].held_out] == [*labels]
     plain = export_of(servable, SOURCE, "openvino", Options())
     assert list(plain.writers) == ["OpenVINO"]
     assert plain.loss({}) == ""
