@@ -225,11 +225,11 @@ def test_classes_are_those_of_keras():
     assert classes[999] == ("n15075141", "toilet_tissue")
 
 
-def test_decode_predictions_answers_as_keras_does():
+def test_decode_predictions_answers_as_keras_does(monkeypatch):
     from keras.src.applications import imagenet_utils
 
-    # As Keras keeps it after a download.
-    imagenet_utils.CLASS_INDEX = {str(n): list(row) for n, row in enumerate(imagenet_classes())}
+    table = {str(index): list(row) for index, row in enumerate(imagenet_classes())}
+    monkeypatch.setattr(imagenet_utils, "CLASS_INDEX", table)
     scores = np.random.default_rng(0).random((3, 1000), "float32")
     for top in (1, 1000):
         assert decode_predictions(scores, top) == imagenet_utils.decode_predictions(scores, top)

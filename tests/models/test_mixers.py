@@ -1,6 +1,7 @@
 """The layers that take the place of 3x3 convolutions, in whole networks."""
 
 import keras
+import numpy as np
 import pytest
 from support import backends, networks
 
@@ -50,6 +51,14 @@ def test_attention_takes_the_place_of_lambda_layers(mixer):
         for name in (*kind.defaults, *kind.arguments, "filters", "strides"):
             assert received[name] == expected[name], name
         assert received.get("momentum", 0.9) == 0.9  # of the network, not the layer's default
+
+
+@pytest.mark.parametrize("mixer", backends.elsewhere(["halo", "axial"], ["halo"]))
+def test_every_trainable_variable_has_a_gradient(mixer):
+    model = small(mixer, classifier_activation=None, num_heads=2)
+    data, cotangent = networks.images(4, 16, 12, 3), networks.images(4, 5, seed=1)
+    assert networks.without_gradient(model, data, cotangent) == []
+    assert np.ptp(networks.predict(model, data), axis=0).max() > 1e-5, "images make no difference"
 
 
 def test_arguments_reach_the_layers():

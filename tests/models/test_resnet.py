@@ -101,6 +101,11 @@ def test_squeeze_excitation_is_in_the_convolution_blocks_of_its_stages():
     assert networks.squeeze_excitation_blocks(model) == expected
 
 
+def test_every_trainable_variable_has_a_gradient():
+    model, cotangent = networks.tiny_model((16, 12, 3)), networks.images(4, 5, seed=1)
+    assert networks.without_gradient(model, networks.images(4, 16, 12, 3), cotangent, 1e-5) == []
+
+
 @pytest.mark.parametrize(
     ("layer_name", "channels"), [("stem_pool", 4), ("c3_block1_shortcut_pool", 16)]
 )

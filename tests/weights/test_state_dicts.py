@@ -13,7 +13,7 @@ from support.arrays import to_numpy
 
 from lambda_keras.applications import LambdaResNet14, ResNet50
 from lambda_keras.models.resnet import build_resnet
-from lambda_keras.models.specs import NETWORKS, ResNetSpec
+from lambda_keras.models.specs import NETWORKS, ResNetSpec, resnet_rs
 from lambda_keras.weights import load_weights
 from lambda_keras.weights.state_dicts import (
     SCHEMES,
@@ -26,10 +26,11 @@ from zoo.precision import precision
 
 TIMM_NAMES, *_, TORCHVISION_NAMES = SCHEMES
 BLOCKS = {"blocks": (1, 1, 2, 1), "filters": 8}
-ONE_OF_EACH = {**BLOCKS, "mixer_blocks": ((), (), (2,), (1,))}
-SMALL_TIMM = replace(NETWORKS["lambda_resnet26t"].spec, **ONE_OF_EACH)
-SMALL_GLOBAL = replace(SMALL_TIMM, arguments={"lambda": {"scope": None}})
-SMALL_BOTNET = replace(NETWORKS["botnet26t_256"].spec, **ONE_OF_EACH)
+SMALL_TIMM = replace(NETWORKS["lambda_resnet26t"].spec, **BLOCKS, mixer_blocks=((), (), (2,), (1,)))
+SMALL_BOTNET, SMALL_HALONET = (
+    replace(NETWORKS[name].spec, **BLOCKS, mixer_blocks=SMALL_TIMM.mixer_blocks)
+    for name in ("botnet26t_256", "halonet26t")
+)
 OF_LAMBDA = {"arguments": {"lambda": {"scope": 5, "use_bias": True}}, "padding": "symmetric"}
 SMALL_LAMBDA_PYTORCH = ResNetSpec(**BLOCKS, mixer_blocks=((1,), (1,), (1, 2), (1,)), **OF_LAMBDA)
 
@@ -95,16 +96,13 @@ def test_layouts_of_timm():
     assert_holds(model, {f"{block}/position_embeddings": embeddings})
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        (SMALL_GLOBAL, r"pos_emb: expected \(7, 7, 16\), received \(3, 3,"),
-        (SMALL_BOTNET, r"height_rel: expected \(7, 8\), received \(3, 8\)"),
-    ],
-)
-def test_embeddings_of_another_size_are_refused(spec, message):
-    """Those of the same size are in test_timm_golden.py, in networks with timm's outputs."""
-    assert_refused(small(spec, size=64), checkpoint(small(spec)), message)
+def test_global_embeddings_of_timm():
+    spec = replace(SMALL_TIMM, arguments={"lambda": {"scope": None}})
+    model, state = loaded(spec)
+    embeddings = state["stages.2.1.self_attn.pos_emb"]
+    assert embeddings.shape == (3, 3, 16)
+    assert_holds(model, {"c4_block2_2_lambda/position_embeddings": embeddings[:, :, None]})
+    assert_refused(small(spec, size=64), state, r"pos_emb: expected \(7, 7, 16\), received \(3, 3,")
 
 
 def test_layouts_of_lambda_pytorch():
@@ -122,6 +120,53 @@ def test_layouts_of_lambda_pytorch():
         "predictions/kernel": state["fc.weight"].T,
     }
     assert_holds(model, values)
+
+
+def test_global_attention_of_timm():
+    model, state = loaded(SMALL_BOTNET)
+    attention, block = "stages.2.1.self_attn", "c4_block2_2_attention"
+    projections = state[f"{attention}.qkv.weight"][:, :, 0, 0].T
+    rows, columns = (state[f"{attention}.pos_embed.{one}_rel"] for one in ("height", "width"))
+    assert projections.shape == (32, 3 * 32)
+    assert columns.shape == (2 * 2 - 1, 32 // 4)
+    values = {
+        f"{block}/query_kernel": projections[:, :32],
+        f"{block}/key_kernel": projections[:, 32:64],
+        f"{block}/value_kernel": projections[:, 64:],
+        f"{block}/row_embeddings": rows,
+        f"{block}/column_embeddings": columns,
+        "c4_block2_2_bn/moving_mean": state["stages.2.1.post_attn.running_mean"],
+    }
+    assert_holds(model, values)
+    message = r"height_rel: expected \(7, 8\), received \(3, 8\)"
+    assert_refused(small(SMALL_BOTNET, size=64), state, message)
+
+
+def test_halo_attention_of_timm():
+    """The keys and the values of a head stand beside each other."""
+    model, state = loaded(SMALL_HALONET)
+    attention, block = "stages.3.0.self_attn", "c5_block1_2_attention"
+    both = state[f"{attention}.kv.weight"][:, :, 0, 0]
+    assert both.shape == (8 * (8 + 8), 64)
+    keys, values = (both.reshape(8, 2, 8, 64)[:, one].reshape(64, 64).T for one in (0, 1))
+    queries = state[f"{attention}.q.weight"][:, :, 0, 0].T
+    kernels = {"query_kernel": queries, "key_kernel": keys, "value_kernel": values}
+    assert_holds(model, {f"{block}/{name}": kernels[name] for name in kernels})
+    assert state[f"{attention}.pos_embed.height_rel"].shape == (2 * (8 + 2 * 2) - 1, 8)
+
+
+def test_layouts_of_resnet_rs():
+    """Of Keras 2 as here, but excitations are 1x1 convolutions, as they are in timm."""
+    for names, key, axes in (
+        (SCHEMES[2], "BlockGroup4__block_1__se_se_reduce/kernel", (0, 1)),
+        (SCHEMES[1], "layer3.1.se.fc1.weight", (1, 0)),
+    ):
+        model, state = loaded(replace(resnet_rs(50), **BLOCKS), names)
+        assert find_scheme(state) is names
+        kernel = state[key].squeeze().transpose(axes)
+        assert_holds(model, {"c4_block2_se/squeeze/kernel": kernel})
+    stem = checkpoint(model, SCHEMES[2])["stem_1_stem_conv_4/kernel"]
+    assert stem.shape == model.get_layer("stem4_conv").kernel.shape
 
 
 @pytest.mark.slow
