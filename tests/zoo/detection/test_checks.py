@@ -3,6 +3,7 @@
 import errno
 import json
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
@@ -14,19 +15,21 @@ from zoo.detection.train import DetectionRun, in_one_line
 from zoo.devices import Devices, Host, find_devices
 
 
-@pytest.mark.parametrize("name", ["batch_size", "test_batch_size"])
-def test_devices_divide_batches(name):
-    config = DetectionConfig(data={"batch_size": 4, "test_batch_size": 4, name: 3})
-    with pytest.raises(ValueError, match=rf"data\.{name}: expected a multiple of 2"):
-        DetectionRun(config, Devices(2, Host(), "CPU"), resumed=False).load()
-    with pytest.raises(ValueError, match="expected the devices of one machine"):
-        DetectionRun(config, Devices(3, Host(0, 3), "CPU"), resumed=False).load()
-
-
-def test_batch_has_at_most_all_images(sharded):
-    config = DetectionConfig(data={"dir": str(sharded), "batch_size": 13})
-    with pytest.raises(ValueError, match=r"data\.batch_size: expected at most 12, the number of"):
-        DetectionRun(config, Devices(1, Host(), "CPU"), resumed=False).load()
+@pytest.mark.parametrize(
+    ("data", "replicas", "processes", "message"),
+    [
+        ({"batch_size": 3}, 2, 1, r"data\.batch_size: expected a multiple of 2"),
+        ({"test_batch_size": 3}, 2, 1, r"data\.test_batch_size: expected a multiple of 2"),
+        ({"batch_size": 3}, 3, 3, "expected the devices of one machine"),
+        ({"batch_size": 13}, 1, 1, r"data\.batch_size: expected at most 12, the number of"),
+    ],
+)
+def test_devices_and_images_are_those_of_whole_batches(sharded, data, replicas, processes, message):
+    config = DetectionConfig(
+        data={"dir": str(sharded), "batch_size": 4, "test_batch_size": 4, **data}
+    )
+    with pytest.raises(ValueError, match=message):
+        DetectionRun(config, Devices(replicas, Host(0, processes), "CPU"), resumed=False).load()
 
 
 def test_images_are_large_enough_at_the_smallest_scale(tmp_path):
@@ -71,17 +74,30 @@ def test_errors_of_training(tmp_path, error, kind, message):
 
 
 @pytest.mark.slow
-def test_run_is_built_with_the_model_that_its_trainer_trains(sharded, tmp_path, monkeypatch):
-    config = DetectionConfig(**settings(sharded, tmp_path / "run", seed=5))
-    monkeypatch.setattr(tf.train, "latest_checkpoint", lambda _: "checkpoints/ckpt-3")
+def test_run_has_the_model_that_its_trainer_trains_in_compiled_steps(sharded, tmp_path):
+    """Of the recipe of drawn shapes; XLA compiles the step for the CPU."""
+    words = f"--config lambda_resnet14_shapes --data.dir {sharded} --output_dir {tmp_path}/run"
+    words += " --model.image_size 64 --data.batch_size 2 --training.seed 5"
+    config = DetectionConfig.from_command_line(words.split())
     run = DetectionRun(config, find_devices("one_device"), resumed=False)
     run.load()
-    with run.devices.scope():
-        (line,) = run.build()
-    assert run.trainer.model is run.model
-    given, counts, first_step = run.task.training_records.args
-    assert run.index["train"] == counts.train
-    assert sum(counts.train.values()) == run.images[0]
-    assert (given.training.seed, first_step) == (5, 3)  # images follow those of the checkpoint
-    assert f"{run.classes} classes" in line
-    assert not (tmp_path / "run").exists()
+    with run.precision(config.training.precision):
+        with run.devices.scope():
+            (line,) = run.build()
+        model, optimizer = run.trainer.model, run.trainer.optimizer
+        assert model is run.model
+        given, counts, first_step = run.task.training_records.args
+        assert run.index["train"] == counts.train
+        assert sum(counts.train.values()) == run.images[0]
+        assert (given.training.seed, first_step) == (5, 0)
+        assert f"{run.classes} classes" in line
+        assert not (tmp_path / "run").exists()
+        inputs = next(iter(run.task.build_inputs(run.experiment.task.train_data)))
+        train = lambda inputs: run.task.train_step(inputs, model, optimizer)  # noqa: E731
+        step = tf.function(train, jit_compile=True)
+        before = [np.array(variable) for variable in model.backbone.trainable_variables]
+        for _ in range(2):  # the rate of the first step is 0
+            assert np.isfinite(float(step(inputs)[run.task.loss]))
+        assert int(optimizer.iterations) == 2
+        after = [np.array(variable) for variable in model.backbone.trainable_variables]
+        assert not all(map(np.array_equal, before, after))

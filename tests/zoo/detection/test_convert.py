@@ -11,7 +11,7 @@ import tensorflow as tf
 from official.vision.dataloaders.tf_example_decoder import TfExampleDecoder
 from PIL import Image
 from pycocotools.mask import decode
-from support.damage import flip
+from support.damage import flip, full_disk
 
 from zoo.detection import coco, convert, shards
 
@@ -77,19 +77,14 @@ def test_command(drawn, tmp_path, capsys):
 def test_images_of_training_among_the_test_images_are_named(drawn, tmp_path, capsys):
     """By their contents, whatever their names; not if they differ in one byte."""
     val = Path(shutil.copytree(drawn / "val", tmp_path / "val"))
-    names = {
-        part: [
-            one["file_name"] for one in json.loads((drawn / f"{part}.json").read_text())["images"]
-        ]
-        for part in PARTS
-    }
-    (first, second, *_), train = names["val"], names["train"][4]
-    content = (drawn / "train" / train).read_bytes()
-    (val / first).write_bytes(content)
-    (val / second).write_bytes(content + b"\0")
+    (first, second, *_), train = sorted(val.iterdir()), sorted((drawn / "train").iterdir())[4]
+    first.write_bytes(train.read_bytes())
+    second.write_bytes(train.read_bytes() + b"\0")
     convert.main(arguments(drawn, tmp_path / "new", val_images=val))
-    line = f"warning: 1 of 12 test images are in training, too, which makes AP look .*{first} = "
-    assert re.findall(f"{line}.*{train}\n", capsys.readouterr().err)
+    line = (
+        f"warning: 1 of 12 test images are in training, too, which makes AP look .*{first.name} = "
+    )
+    assert re.findall(f"{line}.*{train.name}\n", capsys.readouterr().err)
     assert (tmp_path / "new").is_dir()
     convert.main(arguments(drawn, tmp_path / "newer"))
     assert "warning" not in capsys.readouterr().err
@@ -135,18 +130,19 @@ def edited(drawn, tmp_path, change, part="val"):
     return tmp_path / "wrong.json"
 
 
-def of_category_4(content):
-    content["annotations"][0]["category_id"] = 4
+def first_of(name, /, **values):
+    """Changes the first one of a list; None takes a key away."""
+
+    def change(content):
+        changed = content[name][0] | values
+        content[name][0] = {key: one for key, one in changed.items() if one is not None}
+
+    return change
 
 
 def of_a_star(content):
-    of_category_4(content)
+    content["annotations"][0]["category_id"] = 4
     content["categories"].append({"id": 4, "name": "star"})
-
-
-def of_circles(content):
-    content["categories"][0]["name"] = "circle"  # as many as before
-    del content["annotations"][0]
 
 
 OTHER = "the same categories in both files.*"
@@ -155,9 +151,9 @@ OTHER = "the same categories in both files.*"
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (of_category_4, r"expected a category .*category_id=4"),
+        (first_of("annotations", category_id=4), r"expected a category .*category_id=4"),
         (of_a_star, f"{OTHER}Received: 4 'star' in that of the test images only"),
-        (of_circles, f"{OTHER}1 'circle'"),
+        (first_of("categories", name="circle"), f"{OTHER}1 'circle'"),
     ],
 )
 def test_nothing_is_written_where_something_is_wrong(drawn, tmp_path, change, message):
@@ -167,23 +163,18 @@ def test_nothing_is_written_where_something_is_wrong(drawn, tmp_path, change, me
     assert not (tmp_path / "new").exists()
 
 
-def joined(folder, count):
-    """A folder of shards of a training image with `count` objects, and one with one object."""
-    Image.new("RGB", (200, 100)).save(folder / "1.png")
-    boxes = [[i % 190, i // 190, 5, 5] for i in range(count)]
-    for part, number in (("train", count), ("val", 1)):
-        objects = [{"image_id": 1, "category_id": 20000, "bbox": box} for box in boxes[:number]]
-        content = {"images": [{"id": 1, "file_name": "1.png"}], "annotations": objects}
-        content |= {"categories": [{"id": 20000, "name": "a"}]}
-        (folder / f"{part}.json").write_text(json.dumps(content))
-    convert.main(arguments(folder, folder / "new", train_images=folder, val_images=folder))
-    return folder / "new"
-
-
 @pytest.mark.parametrize(("count", "room"), [(1, 100), (101, 101)])
 def test_room_for_objects_and_ids_of_the_file(tmp_path, capsys, count, room):
-    """And no more shards than images."""
-    folder = joined(tmp_path, count)
+    """Of a training image with some objects, a test image with one; no more shards than images."""
+    Image.new("RGB", (200, 100)).save(tmp_path / "1.png")
+    for part, number in (("train", count), ("val", 1)):
+        boxes = [[i % 190, i // 190, 5, 5] for i in range(number)]
+        objects = [{"image_id": 1, "category_id": 20000, "bbox": box} for box in boxes]
+        content = {"images": [{"id": 1, "file_name": "1.png"}], "annotations": objects}
+        content |= {"categories": [{"id": 20000, "name": "a"}]}
+        (tmp_path / f"{part}.json").write_text(json.dumps(content))
+    folder, images = tmp_path / "new", {f"{part}_images": tmp_path for part in PARTS}
+    convert.main(arguments(tmp_path, folder, **images))
     dataset = shards.Dataset.read(folder)
     assert (dataset.most_objects, dataset.file_ids) == (room, {1: 20000})
     line = "1 images have more than 100 objects: training, detection and AP have room for 101 in"
@@ -274,21 +265,17 @@ def test_images_of_which_nothing_is_left(sharded, size):
         shards.check(sharded, shards.Dataset.read(sharded), shards.TEST, image_size=0.5)
 
 
-def first_of(name, change):
-    return lambda content: change(content[name][0])
-
-
 CATEGORIES = "other categories than in dataset.json"
 NO_HEIGHT = "expected height and width in pixels .1, such as image 0: height=None"
 WRONG = {
     "nothing": (lambda content: content.clear(), "images: Field required"),
     "no image": (lambda content: content["images"].pop(0), "11 images, which are not the 12 of"),
-    "another": (first_of("images", lambda one: one.update(id=99)), "12 images, which are not the"),
+    "another": (first_of("images", id=99), "12 images, which are not the"),
     "no category": (lambda content: content["categories"].pop(0), CATEGORIES),
-    "other name": (first_of("categories", lambda one: one.update(name="x")), CATEGORIES),
-    "no height": (first_of("images", lambda one: one.pop("height")), NO_HEIGHT),
-    "no area": (first_of("annotations", lambda one: one.update(area="x")), "area comp.*object 1"),
-    "no mask": (first_of("annotations", lambda one: one.pop("segmentation")), "RLE .*object 1"),
+    "other name": (first_of("categories", name="x"), CATEGORIES),
+    "no height": (first_of("images", height=None), NO_HEIGHT),
+    "no area": (first_of("annotations", area="x"), "area comp.*object 1"),
+    "no mask": (first_of("annotations", segmentation=None), "RLE .*object 1"),
 }
 
 
@@ -321,13 +308,8 @@ def test_categories_get_the_ids_of_the_detector(sharded):
     assert {one["id"]: one["name"] for one in found["categories"]} == numbers
 
 
-def test_full_disk(drawn, tmp_path, monkeypatch):
-    """TensorFlow's error in place of the operating system's; nothing is left."""
-
-    def full(*_, **__):
-        raise tf.errors.ResourceExhaustedError(None, None, "train-0; No space left on device")
-
-    monkeypatch.setattr("official.vision.data.tfrecord_lib.write_tf_record_dataset", full)
-    with pytest.raises(OSError, match=r"No space left on device.*new"):
+def test_full_disk(drawn, tmp_path):
+    """Nothing is left."""
+    with full_disk(100), pytest.raises(OSError, match=r"File too large.*new"):
         convert.main(arguments(drawn, tmp_path / "new"))
     assert list(tmp_path.iterdir()) == []

@@ -1,7 +1,7 @@
 """From the outputs of the Model Garden to COCO's format of results."""
 
-import copy
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,6 +21,7 @@ SCALES = 0.5, 0.25  # of rows and columns
 # In pixels of the resized image: top, left, bottom, right; the third one was in the padding.
 BOXES = [[2, 2, 12, 12], [10, 0, 20, 5], [20, 2, 20, 5], [0, 0, 0, 0]]
 SCORES = [0.9, 0.8, 0.7, 0]
+ONE = Detector("a", None, None, Labels(categories={1: "disc"}))  # of which no model is asked
 
 
 def outputs():
@@ -38,9 +39,8 @@ def outputs():
 
 @pytest.mark.parametrize("threshold", [2, -1, -1e-9, float("nan"), float("inf"), "0.5", None])
 def test_thresholds_are_scores(threshold):
-    detector = Detector("a", None, None, Labels(categories={1: "disc"}))
     with pytest.raises(ValueError, match=r"threshold: expected a score from 0 to 1\. Received: "):
-        detector("nowhere.jpg", threshold)
+        ONE("nowhere.jpg", threshold)
 
 
 def test_objects_have_the_ids_of_the_annotations():
@@ -57,7 +57,7 @@ def test_objects_have_the_ids_of_the_annotations():
     assert len(detector([image, image])) == 2
 
 
-def test_boxes_are_those_of_the_image():
+def test_boxes_and_masks_are_those_of_the_image():
     found = experiment.to_coco(outputs(), np.array([7]))
     assert json.loads(json.dumps(found)) == found  # plain numbers
     assert [one["bbox"] for one in found] == [[8, 4, 40, 20], [0, 20, 20, 20]]
@@ -67,11 +67,10 @@ def test_boxes_are_those_of_the_image():
     boxes = {key: value for key, value in outputs().items() if "masks" not in key}
     without = [{k: v for k, v in one.items() if k != "segmentation"} for one in found]
     assert experiment.to_coco(boxes, [7]) == without
-
-
-def test_masks_are_in_the_boxes():
-    first, second = experiment.to_coco(outputs(), [7])
-    for one, (left, top, right, bottom) in ((first, (8, 4, 28, 24)), (second, (0, 20, 10, 40))):
+    # Masks are in the boxes.
+    for one, (left, top, right, bottom) in zip(
+        found, ((8, 4, 28, 24), (0, 20, 10, 40)), strict=True
+    ):
         pixels = decode(one["segmentation"])
         expected = np.zeros((HEIGHT, WIDTH), bool)
         expected[top:bottom, left:right] = True
@@ -97,41 +96,36 @@ def test_boxes_are_cut_where_the_image_ends():
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_outputs_that_are_not_finite_are_an_error(name, value, truth):
     """Of whatever part of the network, of which non-maximum suppression makes no objects."""
-    levels = {"3": np.zeros((2, 4, 4, 6), "float32"), "4": np.zeros((2, 2, 2, 6), "float32")}
-    both = {key: np.repeat(array, 2, 0) for key, array in outputs().items()}
-    inner = {key: copy.deepcopy(levels) for key in experiment.SOURCES[:4]}
-    inner |= {key: np.zeros((2, 5, 3), "float32") for key in experiment.SOURCES[4:]}
-    every = {**both, **inner}
-    info = both["image_info"]
+    every = {key: np.repeat(array, 2, 0) for key, array in outputs().items()}
+    info = every["image_info"]
+    for key in experiment.SOURCES[:4]:
+        every[key] = {
+            level: np.zeros((2, size, size, 6), "f4") for level, size in (("3", 4), ("4", 2))
+        }
+    every |= {key: np.zeros((2, 5, 3), "float32") for key in experiment.SOURCES[4:]}
 
     def run():
-        found = experiment.infer(lambda *_, **__: every, np.zeros((2, 64, 64, 3)), {}, info)
-        return {key: np.asarray(array) for key, array in found.items()}
+        return experiment.infer(lambda *_, **__: every, np.zeros((2, 64, 64, 3)), {}, info)
 
-    assert len(experiment.to_coco(run(), [1, 2])) == 4
-    wrong = every[name]["4"] if name in inner and isinstance(every[name], dict) else every[name]
+    assert len(experiment.to_coco({k: np.asarray(v) for k, v in run().items()}, [1, 2])) == 4
+    wrong = every[name]["4"] if isinstance(every[name], dict) else every[name]
     wrong[1, ..., -1] = value
-    found = run()
+    tensors = {key: tf.constant(array) for key, array in run().items()}
+    found = {key: tensor.numpy() for key, tensor in tensors.items()}
     assert np.isfinite(found["detection_scores"][0]).all()  # of the other image
-    message = r"finite outputs of .*\. Received: (nan|-?inf) in detection_"
-    with pytest.raises(ValueError, match=message):
-        experiment.to_coco(found, [1, 2])
     task = experiment.Task(
         experiment.create_experiment(DetectionConfig(), {1: "disc"}), annotations=truth
     )
-    with pytest.raises(ValueError, match=message):
-        task.aggregate_logs(
-            None,
-            {
-                "outputs": {
-                    key: tf.constant(array) for key, array in {**found, "source_id": [1, 2]}.items()
-                }
-            },
-        )
-    detector = Detector("a", None, None, Labels(categories={1: "disc"}))
-    detector.__dict__["_infer"] = lambda _: {k: tf.constant(v) for k, v in found.items()}
-    with pytest.raises(ValueError, match=message):  # of export and prediction
-        detector.predict(np.zeros((1, 64, 64, 3), "uint8"))
+    detector = replace(ONE)
+    vars(detector)["_infer"] = lambda _: tensors
+    step = {"outputs": {**tensors, "source_id": tf.constant([1, 2])}}
+    for refuse in (
+        lambda: experiment.to_coco(found, [1, 2]),
+        lambda: task.aggregate_logs(None, step),
+        lambda: detector.predict(np.zeros((1, 64, 64, 3), "uint8")),  # of export and prediction
+    ):
+        with pytest.raises(ValueError, match=r"finite .* Received: (nan|-?inf) in detection_"):
+            refuse()
 
 
 def test_detections_of_all_steps_and_devices_are_evaluated(truth):
@@ -141,10 +135,8 @@ def test_detections_of_all_steps_and_devices_are_evaluated(truth):
     task = experiment.Task(created, annotations=truth)
 
     def step(*ids):
-        batches = [{**outputs(), "source_id": np.array([number])} for number in ids]
-        return {
-            "outputs": {name: [tf.constant(one[name]) for one in batches] for name in batches[0]}
-        }
+        one = {name: [tf.constant(array)] * len(ids) for name, array in outputs().items()}
+        return {"outputs": {**one, "source_id": [tf.constant([number]) for number in ids]}}
 
     state = task.aggregate_logs(None, step(0, 1))
     state = task.aggregate_logs(state, step(2))
@@ -171,8 +163,7 @@ def test_numbers_are_rounded():
 
 
 def test_categories_without_a_name_are_numbers():
-    one = Detector("a", None, None, Labels(categories={1: "disc"}))
-    assert [one.name_of(number) for number in (1, 2)] == ["disc", "2"]
+    assert [ONE.name_of(number) for number in (1, 2)] == ["disc", "2"]
 
 
 @pytest.mark.parametrize("masks", [False, True])
@@ -205,7 +196,7 @@ def dense():
     model = tf_keras.Model()
     model.heads = [tf_keras.layers.Dense(3)]
     model.heads[0].build((None, 2))
-    return model, Detector("a", model, None, Labels(categories={1: "disc"}))
+    return model, replace(ONE, model=model)
 
 
 @pytest.mark.parametrize("value", [0.5, np.nan, np.inf])
@@ -236,8 +227,4 @@ def test_shapes_of_a_checkpoint_are_those_of_its_model(tmp_path):
 
 def test_names_of_published_weights():
     """Paths of attributes; folders that were published have them."""
-    model = tf_keras.Model()
-    model.heads = [tf_keras.layers.Dense(1)]
-    model.heads[0].build((None, 2))
-    named = Detector._named_variables(SimpleNamespace(model=model))
-    assert list(named) == ["heads/0/kernel", "heads/0/bias"]
+    assert list(dense()[1]._named_variables()) == ["heads/0/kernel", "heads/0/bias"]

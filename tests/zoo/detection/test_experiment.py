@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import keras
 import pytest
+import tensorflow as tf
 import tf_keras
 import yaml
 from official.core import exp_factory, task_factory
@@ -233,17 +234,15 @@ def test_settings_reach_the_experiment():
     assert steps.values == pytest.approx([rate, rate / 10])
 
 
-@pytest.mark.parametrize(("checkpoint", "step"), [("run/checkpoint-40", 40), (None, 0)])
-def test_a_resumed_run_reads_on_from_its_step(monkeypatch, checkpoint, step):
-    def task(*given):
-        raise KeyError(*given[-1].args)
-
-    monkeypatch.setattr(train.tf.train, "latest_checkpoint", lambda _: checkpoint)
-    monkeypatch.setattr(train, "Task", task)
-    run = SimpleNamespace(config=1, _checkpoints=2, experiment=3, annotations=4, _counts=5)
-    with pytest.raises(KeyError) as caught:
+def test_a_resumed_run_reads_on_from_its_step(tmp_path):
+    """A new one from the first one, as test_checks.py has it."""
+    manager = tf.train.CheckpointManager(tf.train.Checkpoint(), str(tmp_path), max_to_keep=1)
+    manager.save(checkpoint_number=40)
+    run = SimpleNamespace(config=1, _checkpoints=str(tmp_path), annotations=4, _counts=5)
+    run.experiment = SimpleNamespace(task=None)  # of which no model can be built
+    with pytest.raises(AttributeError):
         train.DetectionRun.build(run)
-    assert caught.value.args == (1, 5, step)
+    assert run.task.training_records.args == (1, 5, 40)
 
 
 def test_rate_scales_with_the_batch_and_needs_no_steps():

@@ -1,14 +1,13 @@
-"""Average precision: by hand, by the Model Garden's evaluator, and what is said of it."""
+"""Average precision by hand, what is said of it, and the best and the worst test images."""
 
 import copy
 import json
 
 import numpy as np
 import pytest
-from pycocotools import mask
 
-from zoo.detection import report
-from zoo.detection.evaluate import print_tables
+from zoo.detection import evaluate, report
+from zoo.detection.coco import encode_mask
 from zoo.evaluate.report import write_json
 
 SIZE = 200
@@ -24,17 +23,8 @@ def rectangle(left, top, width, height):
 def annotation(number, image, category, box, crowd=0):
     pixels = rectangle(*box)
     pixels[box[1], box[0]] = 0  # masks are smaller than boxes
-    encoded = mask.encode(np.asfortranarray(pixels))
-    runs = {"size": [SIZE, SIZE], "counts": encoded["counts"].decode()}
-    return {
-        "id": number,
-        "image_id": image,
-        "category_id": category,
-        "bbox": list(box),
-        "area": int(pixels.sum()),
-        "iscrowd": crowd,
-        "segmentation": runs,
-    }
+    one = {"id": number, "image_id": image, "category_id": category, "bbox": list(box)}
+    return {**one, "area": int(pixels.sum()), "iscrowd": crowd, "segmentation": encode_mask(pixels)}
 
 
 # Image 1: a small and a large object; image 2: a medium one of another category; image 3: none.
@@ -55,10 +45,10 @@ def truth():
     }
 
 
-def found(numbers=(1, 2, 3), score=0.9):
+def found(numbers=(1, 2, 3), score=0.9, among=ANNOTATIONS):
     keys = ("image_id", "category_id", "bbox", "segmentation")
-    chosen = [one for one in ANNOTATIONS if one["id"] in numbers]
-    return [{**{key: copy.deepcopy(one[key]) for key in keys}, "score": score} for one in chosen]
+    chosen = [copy.deepcopy(one) for one in among if one["id"] in numbers]
+    return [{key: one[key] for key in keys} | {"score": score} for one in chosen]
 
 
 def test_everything_found_is_a_hundred(truth):
@@ -97,7 +87,7 @@ def test_half_of_a_category_missed(truth):
 def test_wrong_masks_are_no_wrong_boxes(truth):
     detections = found()
     for one in detections:
-        one["segmentation"] = mask.encode(np.asfortranarray(rectangle(0, 0, 5, 5)))
+        one["segmentation"] = encode_mask(rectangle(0, 0, 5, 5))
     result = report.evaluate(truth, detections, masks=True)
     assert result.figures["box"]["AP"] == 100
     assert result.figures["mask"]["AP"] == 0
@@ -120,8 +110,7 @@ def test_all_objects_of_an_image_have_room(truth, count):
     """COCO's own limit of 100 would leave the others unfound."""
     places = [(16 * (i % 12), 16 * (i // 12), 10, 10) for i in range(count)]
     truth["annotations"] = [annotation(i, 1, 1, box) for i, box in enumerate(places, start=1)]
-    keys = ("image_id", "category_id", "bbox")
-    perfect = [{**{key: one[key] for key in keys}, "score": 0.9} for one in truth["annotations"]]
+    perfect = found(range(1, count + 1), among=truth["annotations"])
     figures = report.evaluate(truth, perfect, masks=False).figures["box"]
     assert figures["AP"] == figures["AR"] == 100
 
@@ -131,7 +120,7 @@ def test_nothing_found(truth, tmp_path, capsys):
     assert result.figures["box"]["AP"] == result.figures["mask"]["AP"] == 0
     assert result.by_image == {1: 0, 2: 0, 3: 1}
     assert not capsys.readouterr().out  # pycocotools' own lines
-    print_tables(result, "lambda_resnet101", "A title")
+    evaluate.print_tables(result, "lambda_resnet101", "A title")
     printed = capsys.readouterr().out
     assert "A title" in printed
     assert "49.4" in printed  # of Table 6
@@ -146,7 +135,7 @@ def test_nothing_found(truth, tmp_path, capsys):
 def test_sizes_are_by_areas_of_their_own(truth):
     """A found box is large by its own area; the Model Garden's evaluator takes its mask's."""
     detections = [*found(), {**found((2,))[0], "bbox": [0, 0, 150, 150], "score": 0.95}]
-    detections[-1]["segmentation"] = mask.encode(np.asfortranarray(rectangle(0, 0, 10, 10)))
+    detections[-1]["segmentation"] = encode_mask(rectangle(0, 0, 10, 10))
     result = report.evaluate(truth, detections, masks=True)
     # The box in vain is large, where it costs; its mask is small, and costs there.
     assert result.figures["box"]["AP_small"] == 100
@@ -163,5 +152,29 @@ def test_boxes_alone(truth, capsys):
     assert result.figures == {"box": dict.fromkeys(FIGURES, pytest.approx(100))}
     assert result.categories[0] == {"id": 1, "name": "disc", "box": 100, "objects": 2}
     assert report.line(result.figures) == "box AP 100.0"
-    print_tables(result, "lambda_resnet101", "A title")
+    evaluate.print_tables(result, "lambda_resnet101", "A title")
     assert "mask" not in capsys.readouterr().out
+
+
+def test_the_best_and_the_worst_images_are_drawn():
+    f1 = {number: number / 20 for number in (3, 1, 4, 15, 9, 2, 6, 5, 14, 13, 12, 11, 10, 8)}
+    objects = [{"image_id": 1, "id": 7}]
+    found = {number: [{"image_id": number, "score": 0.9}] for number in (15, 1)}
+    images = [{"id": number, "file_name": f"{number}.jpg"} for number in f1]
+    annotations = {"images": images, "annotations": objects}
+    read = lambda ids: {number: -number for number in ids}  # noqa: E731
+    order = [
+        (f"{n}.jpg: F1 {n / 20:.2f}", -n, found.get(n, []), objects if n == 1 else [])
+        for n in sorted(f1)
+    ]
+    grids = dict(evaluate.extremes(read, f1, [*found[15], *found[1]], annotations))
+    assert grids == {"worst": order[:12], "best": order[::-1][:12]}
+
+
+def test_ids_are_those_of_the_file():
+    images, categories = [{"id": 1, "file_id": 17}, {"id": 2}], [{"id": 3, "file_id": 90}]
+    annotations = {"images": images, "categories": categories}
+    found = [{"image_id": image, "category_id": 3, "score": 0.5} for image in (1, 2)]
+    expected = [{"image_id": image, "category_id": 90, "score": 0.5} for image in (17, 2)]
+    other = {"image_id": 1, "category_id": 90, "score": 0.5}  # a category of the detector alone
+    assert evaluate.with_file_ids([*found, other], annotations) == expected
