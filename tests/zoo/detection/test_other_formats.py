@@ -1,6 +1,7 @@
 """Files of other formats in place of COCO's objects: named as what they are, in one line."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 from PIL import Image
@@ -20,6 +21,20 @@ def lists(*annotations, **others):
 
 def without(key, content):
     return {name: value for name, value in content.items() if name != key}
+
+
+@pytest.fixture
+def read(tmp_path) -> Callable:
+    """Reads the content of a file of annotations, with the image next to it."""
+    Image.new("RGB", (20, 10)).save(tmp_path / "1.jpg")
+
+    def read(content, skip=False):
+        text = content if isinstance(content, str | bytes) else json.dumps(content)
+        path = tmp_path / "found.json"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return coco.read(path, tmp_path, skip)
+
+    return read
 
 
 @pytest.mark.parametrize(
@@ -47,14 +62,10 @@ def without(key, content):
     ],
 )
 @pytest.mark.parametrize("skip", [False, True])
-def test_json_of_other_kinds(tmp_path, content, what, skip, capsys):
-    text = content if isinstance(content, str | bytes) else json.dumps(content)
-    path = tmp_path / "found.json"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    Image.new("RGB", (20, 10)).save(tmp_path / "1.jpg")
+def test_json_of_other_kinds(read, tmp_path, content, what, skip, capsys):
     with pytest.raises(ValueError, match=r"\Aexpected boxes or masks of objects") as found:
-        coco.read(path, tmp_path, skip)
-    assert f"Received: {str(path)!r}, " in str(found.value)
+        read(content, skip)
+    assert f"Received: '{tmp_path}/found.json', " in str(found.value)
     assert what in str(found.value)
     assert "\n" not in str(found.value)
     assert not capsys.readouterr().err
@@ -82,29 +93,18 @@ def test_labels_of_yolo_and_voc(tmp_path, name, content, what):
         coco.read(folder, tmp_path)
 
 
-def test_objects_next_to_other_annotations_are_read(tmp_path):
+def test_objects_next_to_other_annotations_are_read(read):
     """COCO's keypoints have boxes; a caption among objects is one faulty object."""
-    Image.new("RGB", (20, 10)).save(tmp_path / "1.jpg")
-    path = tmp_path / "found.json"
     keypoints = KEYPOINTS | {"bbox": [1, 2, 3, 4], "area": 12}
-    path.write_text(json.dumps(lists(keypoints)))
-    assert len(coco.read(path, tmp_path).objects[1]) == 1
-    path.write_text(json.dumps(lists(keypoints, CAPTION)))
+    assert len(read(lists(keypoints)).objects[1]) == 1
     with pytest.raises(ValueError, match="--unreadable skip"):
-        coco.read(path, tmp_path)
-    assert len(coco.read(path, tmp_path, skip=True).objects[1]) == 1
+        read(lists(keypoints, CAPTION))
+    assert len(read(lists(keypoints, CAPTION), skip=True).objects[1]) == 1
 
 
-def test_lvis_is_read_with_a_note_on_its_metric(tmp_path, capsys):
-    Image.new("RGB", (20, 10)).save(tmp_path / "1.jpg")
-    image = {
-        "id": 1,
-        "coco_url": "http://images.cocodataset.org/train2017/1.jpg",
-        "neg_category_ids": [],
-        "not_exhaustive_category_ids": [1],
-    }
+def test_lvis_is_read_with_a_note_on_its_metric(read, capsys):
+    image = {"id": 1, "coco_url": "http://images.cocodataset.org/train2017/1.jpg"}
+    image |= {"neg_category_ids": [], "not_exhaustive_category_ids": [1]}
     box = {"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4], "area": 12, "iscrowd": 0}
-    path = tmp_path / "lvis.json"
-    path.write_text(json.dumps(lists(box, images=[image])))
-    assert len(coco.read(path, tmp_path).objects[1]) == 1
+    assert len(read(lists(box, images=[image])).objects[1]) == 1
     assert "images of LVIS, whose own AP " in capsys.readouterr().err

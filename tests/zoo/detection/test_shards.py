@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 import tensorflow as tf
+from official.vision.data import tfrecord_lib
 from support.detectors import settings
 from support.lfs import LFS_POINTER, PULL
 
@@ -96,13 +97,7 @@ def test_shards_that_are_compressed_or_of_16_bits(tmp_path, kind, why):
     with tf.io.TFRecordWriter(str(tmp_path / "train-0.tfrecord"), kind) as writer:
         for dtype in ("uint8", "uint16", "uint8"):
             png = tf.io.encode_png(np.ones((9, 9, 3), dtype)).numpy()
-            values = {
-                "image/source_id": {"bytes_list": tf.train.BytesList(value=[b"1"])},
-                "image/encoded": {"bytes_list": tf.train.BytesList(value=[png])},
-                "image/height": {"int64_list": tf.train.Int64List(value=[9])},
-                "image/width": {"int64_list": tf.train.Int64List(value=[9])},
-            }
-            features = {key: tf.train.Feature(**value) for key, value in values.items()}
+            features = tfrecord_lib.image_info_to_feature_dict(9, 9, "1.png", 1, png, "png")
             example = tf.train.Example(features=tf.train.Features(feature=features))
             writer.write(example.SerializeToString())
     part = {"images": 3, "objects": 1}

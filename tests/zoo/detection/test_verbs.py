@@ -14,7 +14,7 @@ from support import needs, serving
 from zoo import api
 from zoo.cli.tasks import find_task
 from zoo.detection import coco, convert
-from zoo.detection.detector import Detector, DetectorDescription
+from zoo.detection.detector import Detector, DetectorDescription, Published
 from zoo.evaluate import __main__ as evaluate
 from zoo.inference.source.published import read
 from zoo.predict import __main__ as predict
@@ -126,49 +126,37 @@ def test_images_may_be_files_or_pixels(detector, photos):
         detector(np.zeros((1, 200, 3), "uint8"))
 
 
-def change(folder: Path, **changes) -> None:
-    path = folder / "lambda_keras.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+INTACT = r"expected an intact lambda_keras\.json.*"
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"task": "magic"}, "task: "),
-        ({"model": "lambda_resnet15"}, "did you mean"),
-        ({"overrides": {"weights": "/etc/passwd"}}, "Received: weights"),
-        ({"image_size": 65}, "multiple of 64"),
-        ({"categories": {"0": "disc"}}, "categories.0"),
-        ({"sha256": "abc"}, "sha256: String should match"),
-        ({"code": "import os"}, "code: Extra inputs are not permitted"),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_a_description_that_cannot_be_is_refused(published, tmp_path, changes, message):
-    copy = shutil.copytree(published, tmp_path / "copy")
-    change(copy, **changes)
-    with pytest.raises(ValueError, match=r"expected an intact lambda_keras\.json") as caught:
-        read(str(copy), DetectorDescription)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+        ({"task": "magic"}, f"{INTACT}task: "),
+        ({"model": "lambda_resnet15"}, f"{INTACT}did you mean"),
+        ({"overrides": {"weights": "/etc/passwd"}}, f"{INTACT}Received: weights"),
+        ({"image_size": 65}, f"{INTACT}multiple of 64"),
+        ({"categories": {"0": "disc"}}, rf"{INTACT}categories\.0"),
+        ({"sha256": "abc"}, f"{INTACT}sha256: String should match"),
+        ({"code": "import os"}, f"{INTACT}code: Extra inputs are not permitted"),
+        # Of another detector, which takes no memory:
         ({"overrides": {"stem": "rs", "filters": 2**16}}, "expected an array of shape"),
         ({"heads": {"decoder": {"fpn": {"num_filters": 2**16}}}}, "expected an array of shape"),
-        ({"heads": {"decoder": {"magic": 3}}}, "model.heads: expected fields"),
+        ({"heads": {"decoder": {"magic": 3}}}, r"model\.heads: expected fields"),
         ({"masks": False}, "do not fit the model"),
         ({"categories": {"9": "disc"}}, "do not fit the model"),
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_a_description_of_another_detector_takes_no_memory(published, tmp_path, changes, message):
+def test_a_description_that_cannot_be_or_is_of_another_is_refused(
+    published, tmp_path, changes, message
+):
     copy = shutil.copytree(published, tmp_path / "copy")
-    change(copy, **changes)
-    with pytest.raises(ValueError, match=message):
-        api.load(copy)
+    path = copy / "lambda_keras.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(ValueError, match=message) as caught:
+        Published(str(copy)).load()
+    assert "\n" not in str(caught.value)
 
 
 def test_commands_take_runs_and_published_detectors(published, shards, photos, tmp_path, capsys):
