@@ -17,7 +17,7 @@ FIXTURE = Path(__file__).parents[2] / "fixtures" / "exports" / "onnx"
 
 
 @pytest.fixture
-def served(monkeypatch) -> Iterator[list]:
+def served(monkeypatch, environ) -> Iterator[list]:
     """Models that were served, and how their export was loaded."""
     calls = []
 
@@ -34,7 +34,7 @@ def served(monkeypatch) -> Iterator[list]:
 
     monkeypatch.setattr(connections, "server", Server)
     monkeypatch.setattr(Export, "load", load)
-    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "1")
+    environ(TF_NUM_INTRAOP_THREADS="1")
     before = signal.getsignal(signal.SIGTERM)
     yield calls
     signal.signal(signal.SIGTERM, before)
@@ -48,6 +48,7 @@ def test_defaults(served, capsys):
     assert (model.name, model.version) == ("exports", "1")
     assert (model.batch_size, model.max_bytes, model.max_waiting) == (32, 32 * 2**20, 1024)
     assert (model.timeout, model._batches.size) == (60, 32)
+    assert app.Model("m", "1", [Colours()]).max_bytes == model.max_bytes
     printed = capsys.readouterr()
     assert printed.out.startswith("serving exports, version 1, at http://127.0.0.1:")
     assert printed.out.endswith("\nstopped\n")
@@ -76,7 +77,3 @@ def test_addresses_of_both_kinds(host, url):
         listener.listen()
         with socket.create_connection(listener.getsockname()[:2], 10):
             assert listener.getsockname()[0] == host
-
-
-def test_defaults_of_a_model():
-    assert app.Model("m", "1", [Colours()]).max_bytes == 32 * 2**20

@@ -52,8 +52,7 @@ def test_the_same_answers_as_predict(server, photos):
     response = requests.post(f"{server[1]}/v1/models/{NAME}:predict", json=body, timeout=60)
     rows, answers = response.json()["predictions"], classifier(photos)
     for row, expected in zip(rows, answers, strict=True):
-        columns = zip(*expected, strict=True)
-        numbers, names, probabilities = map(list, columns)
+        numbers, names, probabilities = map(list, zip(*expected, strict=True))
         assert (row["classes"], row["labels"]) == (numbers, names)
         np.testing.assert_allclose(row["scores"], probabilities, atol=1e-5)
 
@@ -90,19 +89,17 @@ def test_no_process_is_left(number):
     Ctrl+C goes to all processes of a terminal.
     """
     images = np.zeros((60, 16, 16, 3)).tolist() * 10  # parsed in a process of its own
-    with command(str(FIXTURES / "exports" / "onnx"), "--name", "m", start_new_session=True) as (
-        process,
-        url,
-    ):
-        url += "/v1/models/m:predict"
-        assert requests.post(url, json={"instances": images}, timeout=60).ok
+    export = str(FIXTURES / "exports" / "onnx")
+
+    def ask():
+        with suppress(requests.ConnectionError):
+            address = f"{url}/v1/models/m:predict"
+            return requests.post(address, json={"instances": images}, timeout=60).status_code
+
+    with command(export, "--name", "m", start_new_session=True) as (process, url):
+        assert ask() == 200
         children = psutil.Process(process.pid).children(recursive=True)
         assert children
-
-        def ask():
-            with suppress(requests.ConnectionError):
-                return requests.post(url, json={"instances": images}, timeout=60).status_code
-
         with ThreadPoolExecutor(4) as pool:
             asked = [pool.submit(ask) for _ in range(4)]
             time.sleep(0.5)

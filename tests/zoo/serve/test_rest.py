@@ -67,6 +67,7 @@ def test_integers_files_and_several_inputs():
     assert [two["a"].tolist(), two["b"].tolist()] == [[1, 3], [2, 4]]
 
 
+DATA_URL = f"data:image/jpeg;base64,{b64(JPEG)['b64']}"
 BASE64 = 'expected standard base64 of a file in {"b64": "..."}, encoded once'
 
 
@@ -85,10 +86,7 @@ BASE64 = 'expected standard base64 of a file in {"b64": "..."}, encoded once'
         (partial(read, instances=[{"images": 1}, 2]), "the same inputs in each"),
         (partial(read, inputs=[1], signature_name="two"), "Received: no names"),
         (partial(read, inputs={"a": [1], "b": [1, 2]}, signature_name="two"), "as many in every"),
-        (
-            partial(read, instances=np.zeros((1, 3, 2)).tolist()),
-            r"of shape \(-1, 2, 3\), -1 for any size. Received: a list of 3 at \[0\]",
-        ),
+        (partial(read, instances=[[[0, 0]] * 3]), r"of shape \(-1, 2, 3\), .* list of 3 at \[0\]"),
         (partial(read, instances=[*ZEROS, [[1, 2, 3], [4]]]), r"a list of 1 at \[2\]\[1\]"),
         (partial(read, instances=[*"12"]), r"float32 .* Received: str at \[0\]"),
         (partial(read, instances=[b64(JPEG)]), r"Received: dict at \[0\]"),
@@ -98,18 +96,15 @@ BASE64 = 'expected standard base64 of a file in {"b64": "..."}, encoded once'
         (partial(read, instances=ZEROS * 51), "expected at most 100 images at a time. Received: 1"),
         (partial(read, inputs=ZEROS * 51), "expected at most 100 images at a time. Received: 102"),
         (
-            partial(read, signature_name="large", inputs=[1, 2, 3]),
-            "outputs of at most 33554432 numbers. Received: 50331648",
+            partial(read, signature_name="large", inputs=[1] * 3),
+            "33554432 numbers. Received: 50331648",
         ),
         (partial(read, instances=np.full((1, 2, 3), 1e300).tolist()), "Received: larger numbers"),
         (partial(integers, instances=[[256]]), "Received: larger numbers"),
         (partial(integers, instances=[[0.5]]), "Received: float"),
         (partial(files, instances=[5]), f"{BASE64}.* Received: 5"),
         (partial(files, instances=[{"b64": 5}]), f"{BASE64}.* 5"),
-        (
-            partial(files, instances=[{"b64": f"data:image/jpeg;base64,{b64(JPEG)['b64']}"}]),
-            f"{BASE64}.*'data:",
-        ),
+        (partial(files, instances=[{"b64": DATA_URL}]), f"{BASE64}.*'data:"),
         (partial(files, instances=[{"b64": b64(JPEG)["b64"][:-1]}]), f"{BASE64}.*padding"),
     ],
 )
