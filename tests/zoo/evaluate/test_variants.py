@@ -7,14 +7,7 @@ import keras
 import numpy as np
 import pytest
 from scipy.special import softmax
-from support.imagenet_variants import (
-    NUMBERS,
-    logits,
-    random_colors,
-    run,
-    write_network,
-    write_set,
-)
+from support.imagenet_variants import NUMBERS, logits, random_colors, run, write_network, write_set
 
 from zoo.config import TrainConfig
 from zoo.evaluate import variants
@@ -52,10 +45,8 @@ def test_one_label(network, tmp_path, capsys, name, classes):
     expected = logits(model, colors)[:, [NUMBERS.index(number) for number in classes]]
     # Half of the labels are the best of the classes that count, often not the best of all.
     labels = np.where(np.arange(30) % 2, expected.argmax(-1), np.arange(30) * 5)
-    examples = [
-        {"color": color, "label": classes[label]}
-        for color, label in zip(colors, labels, strict=True)
-    ]
+    pairs = zip(colors, labels, strict=True)
+    examples = [{"color": color, "label": classes[label]} for color, label in pairs]
     write_set(tmp_path, name, [*examples, {"color": "broken", "label": classes[0]}])
     written = run(folder, tmp_path, name, "--data.unreadable", "skip")
     by_hand = figures(expected, np.eye(len(classes), dtype=bool)[labels])

@@ -160,9 +160,8 @@ def test_lambdas_applied_to_queries_give_the_output(arguments):
     for row, column in ((0, 0), (3, 1), (1, 2)):
         found = maps_of.lambdas(model, "looking", image, row, column)
         place = row * grid[1] + column
-        outputs = [
-            query[place] @ matrix for query, matrix in zip(queries, found, strict=True)
-        ]  # (h, v) of each group
+        pairs = zip(queries, found, strict=True)
+        outputs = [query[place] @ matrix for query, matrix in pairs]  # (h, v) of each group
         np.testing.assert_allclose(np.ravel(outputs), expected[row, column], atol=1e-5)
 
 

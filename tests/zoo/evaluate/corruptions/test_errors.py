@@ -1,4 +1,4 @@
-"""Errors on corrupted images, on small data in the layout of TFDS."""
+"""Errors on corrupted images, on small data in the layout of TFDS, and their figure."""
 
 import json
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ from support.imagenet_variants import logits, random_colors, run, write_network,
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
-from zoo.evaluate.corruptions import errors
+from zoo.evaluate.corruptions import errors, plots
 from zoo.evaluate.corruptions.errors import CorruptionErrors
 from zoo.inference.classifier import Classifier
 from zoo.inference.source.base import load_images
@@ -44,9 +44,8 @@ def test_corruption_errors_are_relative_to_those_of_alexnet(tmp_path, capsys):
 def test_every_corruption_is_evaluated_at_every_severity(capsys):
     """Here on the same digits, by a network that takes each for a 0."""
     inputs = keras.Input((8, 8, 3))
-    x = keras.layers.Dense(10, "softmax", kernel_initializer="zeros")(
-        keras.layers.Flatten()(inputs)
-    )
+    dense = keras.layers.Dense(10, "softmax", kernel_initializer="zeros")
+    x = dense(keras.layers.Flatten()(inputs))
     network = Classifier("zeros", keras.Model(inputs, x), Preprocessing(8, 1), DIGITS)
     network.model.layers[-1].bias.assign(3 * np.eye(10)[0])
     load = lambda data: (network, load_images(data, network.preprocessing))  # noqa: E731
@@ -67,10 +66,8 @@ def test_corruptions(tmp_path, capsys):
     best = logits(model, colors).argmax(-1)
     for number, right in enumerate((4, 3, 2, 0)):
         labels = np.where(np.arange(4) < right, best, (best + 1) % 1000)
-        examples = [
-            {"color": color, "label": int(label)}
-            for color, label in zip(colors, labels, strict=True)
-        ]
+        pairs = zip(colors, labels.tolist(), strict=True)
+        examples = [{"color": color, "label": label} for color, label in pairs]
         name = f"imagenet2012_corrupted/{list(KINDS)[number // 2]}_{number % 2 + 1}"
         write_set(tmp_path, name, examples, side=224)
     one = run(folder, tmp_path, "imagenet2012_corrupted/shot_noise_1")
@@ -92,3 +89,16 @@ def test_the_corruptions_of_the_benchmark():
     assert names <= known
     alexnet = list(errors.ALEXNET.values())
     assert np.mean(alexnet) == pytest.approx(0.789, abs=5e-4)  # unnormalized error of AlexNet
+
+
+def test_corruptions_have_a_row_each(tmp_path, figures):
+    errors = np.linspace(0.1, 0.9, 15).reshape(3, 5)
+    names, path = ["fog", "snow", "frost"], tmp_path / "corruptions.png"
+    plots.plot_corruptions(names, errors, [0.5, 0.6, 0.7], "title", path)
+    (axis,) = figures[0].axes
+    np.testing.assert_allclose([bar.get_width() for bar in axis.patches], 100 * errors.mean(1))
+    *severities, alexnet = axis.collections
+    points = [100 * errors[:, 4], [0, 1, 2]]
+    np.testing.assert_allclose(severities[4].get_offsets().T, points)
+    np.testing.assert_allclose(alexnet.get_offsets().T, [[50, 60, 70], [0, 1, 2]])
+    assert [text.get_text() for text in axis.get_yticklabels()] == names
