@@ -24,11 +24,21 @@ def found(pattern, range_size=4, folder=None, skip=False) -> list[tuple]:
 
 @pytest.mark.parametrize(
     ("range_size", "expected"),
-    [(10, [(0, 7)]), (7, [(0, 7)]), (4, [(0, 4), (4, 3)]), (3, [(0, 3), (3, 3), (6, 1)])],
+    [
+        (10, [(0, 7)]),
+        (7, [(0, 7)]),
+        (4, [(0, 4), (4, 3)]),
+        (3, [(0, 3), (3, 3), (6, 1)]),
+        (0, [(0, -1)]),  # whole files, which are not counted
+    ],
 )
 def test_files_of_records_are_divided(shards, range_size, expected):
+    if range_size == 0:
+        (shards / "train-1").write_bytes(b"damaged")
     files = [(f"train-{i}", *part) for i in range(3) for part in expected]
     assert found(shards / "*", range_size) == files
+    ranges = find_ranges(f"{shards}/*", range_size, None, False)
+    assert len(list(ranges[0].read())) == min(range_size or 7, 7)
 
 
 def test_ranges_are_all_records_once(shards):
@@ -37,12 +47,6 @@ def test_ranges_are_all_records_once(shards):
     assert list(images) == [jpeg(i) for i in range(21)]
     assert names[5] == "number 5 of train-0"
     assert len(set(names)) == 21
-
-
-def test_whole_files_are_not_counted(shards):
-    (shards / "train-1").write_bytes(b"damaged")
-    assert found(shards / "*", 0) == [(f"train-{i}", 0, -1) for i in range(3)]
-    assert len(list(find_ranges(f"{shards}/*", 0, None, False)[0].read())) == 7
 
 
 def test_names_in_records_are_used(tmp_path):
@@ -64,16 +68,11 @@ def replaced(content: bytes, place: int, part: bytes) -> bytes:
     return content[:place] + part + content[place + len(part) :]
 
 
-def damage(path: Path, kind: str) -> int:
-    """Damages a file of seven records; returns how many can be read."""
-    content, (change, intact) = path.read_bytes(), DAMAGE[kind]
-    path.write_bytes(change(content, HEAD + int.from_bytes(content[:8], "little") + TAIL))
-    return intact
-
-
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_damaged_file_is_named_before_the_work_or_its_rest_is_skipped(shards, kind):
-    intact = damage(shards / "train-1", kind)
+    content, (change, intact) = (shards / "train-1").read_bytes(), DAMAGE[kind]
+    second = HEAD + int.from_bytes(content[:8], "little") + TAIL
+    (shards / "train-1").write_bytes(change(content, second))
     if kind != "other contents":  # which only reading finds
         with pytest.raises(ValueError, match=rf"train-1 \(after {intact} records\); --damaged sk"):
             find_ranges(f"{shards}/*", 4, None, False)
@@ -155,12 +154,14 @@ def test_data_set_of_tfds(tmp_path):
 def test_input_without_images_is_refused(tmp_path, pattern, part):
     features = {"label": tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))}
     example = tf.train.Example(features=tf.train.Features(feature=features))
-    contents = {"empty": [], "other": [example.SerializeToString()], "text": [b"text"]}
-    for name, records in contents.items():
+    for name, records in {
+        "empty": [],
+        "other": [example.SerializeToString()],
+        "text": [b"text"],
+    }.items():
         (tmp_path / name).mkdir()
         with tf.io.TFRecordWriter(str(tmp_path / name / "a")) as file:
-            for record in records:
-                file.write(record)
+            list(map(file.write, records))
     pattern = pattern if ":" in pattern else f"{tmp_path}/{pattern}"
     with pytest.raises(ValueError, match=re.escape(part.format(tmp_path=tmp_path))):
         find_ranges(pattern, 4, tmp_path, False)

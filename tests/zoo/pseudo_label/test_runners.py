@@ -34,30 +34,29 @@ class PipelineOptions(dict):
 @pytest.fixture
 def beam(modules):
     """Modules of the names that are imported."""
-    contents = {
-        "apache_beam": {
-            "Pipeline": Pipeline,
-            "Create": lambda items: lambda pipeline: pipeline.items.extend(items),
-            "Reshuffle": lambda: lambda pipeline: None,
-            "Map": lambda function: lambda pipeline: setattr(pipeline, "function", function),
-        },
-        "apache_beam.options.pipeline_options": {"PipelineOptions": PipelineOptions},
-        "apache_beam.runners.portability.fn_api_runner": {"FnApiRunner": SimpleNamespace},
+    steps = {
+        "Create": lambda items: lambda pipeline: pipeline.items.extend(items),
+        "Reshuffle": lambda: lambda pipeline: None,
+        "Map": lambda function: lambda pipeline: setattr(pipeline, "function", function),
     }
-    for name, values in contents.items():
-        module = ModuleType(name)
+    for place, values in {
+        "": {"Pipeline": Pipeline, **steps},
+        ".options": {},
+        ".options.pipeline_options": {"PipelineOptions": PipelineOptions},
+        ".runners": {},
+        ".runners.portability": {},
+        ".runners.portability.fn_api_runner": {"FnApiRunner": SimpleNamespace},
+    }.items():
+        module = ModuleType(f"apache_beam{place}")
         vars(module).update(values)
-        modules(**{name: module})
-    for name in ("options", "runners", "runners.portability"):
-        modules(**{f"apache_beam.{name}": ModuleType(name)})
+        modules(**{module.__name__: module})
 
 
 @pytest.mark.usefixtures("beam")
 def test_runner_of_a_name():
     assert beam_runner("local", {}) is None
-    assert beam_runner("flink", {"project": "a"}) == ("FlinkRunner", {"project": "a"})
-    assert beam_runner("spark", {})[0] == "SparkRunner"
-    assert beam_runner("dataflow", {})[0] == "DataflowRunner"
+    for name in ("Flink", "Spark", "Dataflow"):
+        assert beam_runner(name.lower(), {"project": "a"}) == (f"{name}Runner", {"project": "a"})
     assert isinstance(beam_runner("direct", {})[0], SimpleNamespace)
     with pytest.raises(ValueError, match=r"beam: expected none with --runner local"):
         beam_runner("local", {"project": "a"})

@@ -21,6 +21,7 @@ from zoo.pseudo_label.select import SelectConfig
 from zoo.pseudo_label.select import run as select
 
 CLASSES, COUNT = 5, 120
+SECOND = "labels-00001-of-00005"
 NAMES = tuple("abcde")
 
 
@@ -35,22 +36,14 @@ def labeled():
     coarse = rng.integers(0, 256, (COUNT, 6, 6, 3), "uint8")
     photos = [Image.fromarray(one).resize((48, 48), Image.Resampling.BICUBIC) for one in coarse]
     hashes = perceptual_hashes(np.stack([thumbnail(np.asarray(one)) for one in photos]))
-    files = [png(np.asarray(one)) for one in photos]
-    columns = (files, classes, scores, hashes)
-    return [
-        PseudoLabel(
-            image=file,
-            name=str(number),
-            classes=[label],
-            log_probabilities=[np.log(score)],
-            rest=1 - score,
-            score=score,
-            teacher="teacher",
-            sha256=hashlib.sha256(file).digest(),
-            perceptual_hash=found,
-        )
-        for number, (file, label, score, found) in enumerate(zip(*columns, strict=True))
-    ]
+    labels = []
+    for number, (photo, label, score) in enumerate(zip(photos, classes, scores, strict=True)):
+        file = png(np.asarray(photo))
+        image = {"image": file, "name": str(number), "sha256": hashlib.sha256(file).digest()}
+        found = {"classes": [label], "log_probabilities": [np.log(score)], "score": score}
+        found |= {"rest": 1 - score, "teacher": "teacher", "perceptual_hash": hashes[number]}
+        labels.append(PseudoLabel(**image, **found))
+    return labels
 
 
 @pytest.fixture
@@ -66,15 +59,14 @@ def write_labels(folder, labels, shards):
         with tf.io.TFRecordWriter(str(folder / f"{name}.tfrecord")) as file:
             for label in part:
                 file.write(label.serialize())
-        np.savez(
-            folder / f"{name}.npz",
-            label=np.array([label.classes[0] for label in part], "int32"),
-            score=np.array([label.score for label in part], "float32"),
-            sha256=np.array([list(label.sha256) for label in part], "uint8"),
-            perceptual_hash=np.array([label.perceptual_hash for label in part], "int64"),
-            unreadable=np.array([], "U"),
-            damaged=np.array([], "U"),
-        )
+        columns = {
+            "label": np.array([label.classes[0] for label in part], "int32"),
+            "score": np.array([label.score for label in part], "float32"),
+            "sha256": np.array([list(label.sha256) for label in part], "uint8"),
+            "perceptual_hash": np.array([label.perceptual_hash for label in part], "int64"),
+        }
+        none = dict.fromkeys(("unreadable", "damaged"), np.array([], "U"))
+        np.savez(folder / f"{name}.npz", **columns, **none)
     settings = {"top_k": 1, "temperature": 1, "batch_size": 8, "input": "x"}
     job = Job(teacher="teacher", class_names=NAMES, ranges=({},) * shards, **settings)
     write_json(folder / "job.json", job.model_dump(mode="json"))
@@ -134,12 +126,8 @@ def test_selection(labeled, tmp_path, drawn, shards, threshold, per_class, copie
     assert found.left_out == {"threshold": low, "digest": 0, "perceptual_hash": 0}
     assert (report["images"], report["records"]) == (COUNT, len(names))
     assert report["selected"] == len(set(names))
-    assert report["classes"]["e"] == {
-        "images": 3,
-        "to_select": 3,
-        "selected": 3,
-        "records": per_class if copies else 3,
-    }
+    counts = dict.fromkeys(("images", "to_select", "selected"), 3)
+    assert report["classes"]["e"] == counts | {"records": per_class if copies else 3}
     assert "unfinished" not in {path.name for path in output.iterdir()}
     assert len(drawn) == 4
     for name, best, worst in drawn:
@@ -227,7 +215,7 @@ def test_bad_input(source, tmp_path):
     assert "below the scores" in message(threshold=0.99)
     assert "none with --runner local" in message(beam={"direct_num_workers": 2})
     assert not list((tmp_path / "selected").iterdir())
-    (source / "labels-00001-of-00005.tfrecord").unlink()
+    (source / f"{SECOND}.tfrecord").unlink()
     assert "1 of 5 ranges are missing (1)" in message(output=tmp_path / "d")
 
 
@@ -237,11 +225,7 @@ def test_bad_input(source, tmp_path):
         ("npz", lambda path: path.write_bytes(path.read_bytes()[:-9]), "File is not a zip file"),
         ("tfrecord", lambda path: path.write_bytes(path.read_bytes()[:-9]), "truncated record"),
         ("tfrecord", lambda path: path.write_bytes(b""), "fewer"),
-        (
-            "tfrecord",
-            lambda path: shutil.copy(path.with_stem("labels-00001-of-00005"), path),
-            "oth",
-        ),
+        ("tfrecord", lambda path: shutil.copy(path.with_stem(SECOND), path), "oth"),
         ("tfrecord", lambda path: (path.unlink(), path.mkdir()), "directory"),
     ],
 )

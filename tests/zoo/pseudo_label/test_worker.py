@@ -27,11 +27,6 @@ def task(teacher, tmp_path) -> Task:
     return Task(job, teacher, str(tmp_path / "labels"), 1, False)
 
 
-def records(task: Task) -> list[dict]:
-    data = tf.data.TFRecordDataset(str(task.path(0))).map(parse)
-    return list(data.as_numpy_iterator())
-
-
 @pytest.fixture
 def images(tmp_path) -> Range:
     """Seven image files, of which two are unreadable."""
@@ -47,7 +42,8 @@ def test_labels_are_the_outputs_of_the_teacher(task, images):
     label_range(task, 0, images, counted.append)
     assert counted == [4, 3]
     classifier = Run(Path(task.teacher)).load()
-    found, index = records(task), read_index(task.path(0, INDEX), 10)
+    records = tf.data.TFRecordDataset(str(task.path(0))).map(parse)
+    found, index = [*records.as_numpy_iterator()], read_index(task.path(0, INDEX), 10)
     names = [record["name"].decode() for record in found]
     assert names == [images.files[i] for i in (0, 1, 3, 4, 6)]
     expected = classifier(names, top=10)
@@ -79,10 +75,8 @@ def test_files_are_equal_to_the_byte_and_are_written_once(task, images):
         gone.unlink()
         label_range(task, 0, images)
         assert [path.read_bytes() for path in paths] == first
-    assert sorted(path.name for path in paths[0].parent.iterdir()) == [
-        "labels-00000-of-00001.npz",
-        "labels-00000-of-00001.tfrecord",
-    ]
+    names = {path.name for path in paths[0].parent.iterdir()}
+    assert names == {f"labels-00000-of-00001.{suffix}" for suffix in ("npz", "tfrecord")}
 
 
 def test_nothing_is_written_by_a_failure(task, images, monkeypatch):
