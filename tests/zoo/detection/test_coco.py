@@ -1,4 +1,7 @@
-"""Annotations in COCO's format: what is accepted, and what is named and refused or left out."""
+"""Annotations in COCO's format: what is accepted, and what is named and refused or left out.
+
+Files of other formats in place of COCO's objects are named as what they are, in one line.
+"""
 
 import copy
 import json
@@ -40,7 +43,8 @@ def folder(tmp_path):
 
 def write(folder, content):
     path = folder / "annotations.json"
-    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    text = content if isinstance(content, str | bytes) else json.dumps(content)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
 
 
@@ -191,22 +195,6 @@ def test_long_polygons_of_small_images_are_read():
     assert mask.decode(mask_of).any()
 
 
-@pytest.mark.parametrize(("outside", "noted"), [(1, False), (1.5, True)])
-def test_boxes_over_the_edge_by_more_than_a_pixel_are_noted(folder, outside, noted, capsys):
-    content = changed("annotations/0", bbox=[2, 2, 18 + outside, 3], area=50)
-    (one, _) = read(write(folder, content), folder).objects[7]
-    assert one["bbox"] == [2, 2, 18, 3]
-    assert one["area"] == (12 if noted else 50)
-    assert ("boxes clipped at the edge" in capsys.readouterr().err) == noted
-
-
-@pytest.mark.parametrize("crowds", [0, 1, 2])
-def test_objects_that_are_all_crowds_are_said(folder, crowds, capsys):
-    objects = [{**one, "iscrowd": i < crowds} for i, one in enumerate(GOOD["annotations"])]
-    read(write(folder, GOOD | {"annotations": objects}), folder)
-    assert ("all objects are crowds" in capsys.readouterr().err) == (crowds == 2)
-
-
 def test_boxes_of_masks_that_are_not_used(folder):
     """Boxes alone are asked for; where there is none, the mask has it."""
     found = read(write(folder, changed("annotations/0", bbox=None)), folder, masks=False)
@@ -243,3 +231,92 @@ def test_boxes_alone(folder):
         read(write(folder, content), folder, masks=True)
     assert read(write(folder, GOOD), folder).masks
     assert not read(write(folder, GOOD), folder, masks=False).masks
+
+
+IMAGES = [{"id": 1, "file_name": "a.jpg", "width": 20, "height": 10}]
+CATEGORIES = [{"id": 1, "name": "cat"}]
+PANOPTIC = {"image_id": 1, "file_name": "1.png", "segments_info": [{"id": 3, "category_id": 1}]}
+CAPTION = {"image_id": 1, "id": 1, "caption": "A cat."}
+KEYPOINTS = {"image_id": 1, "id": 1, "category_id": 1, "keypoints": [1, 2, 2], "num_keypoints": 1}
+
+
+def lists(*annotations, **others):
+    return {"images": IMAGES, "categories": CATEGORIES, "annotations": [*annotations], **others}
+
+
+def without(key, content):
+    return {name: value for name, value in content.items() if name != key}
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (lists(PANOPTIC), "panoptic segmentation (panopticapi's panoptic2detection"),
+        (lists(PANOPTIC, PANOPTIC | {"bbox": None}), "panoptic segmentation"),
+        (lists(CAPTION), "captions of images, without boxes"),
+        (lists(CAPTION, categories=[]), "captions of images, without boxes"),
+        (without("categories", lists(CAPTION)), "captions of images, without boxes"),
+        (lists(KEYPOINTS), "keypoints without boxes"),
+        (lists(KEYPOINTS | {"bbox": [], "segmentation": []}), "keypoints without boxes"),
+        (without("annotations", lists()), "images without annotations"),
+        ([{"image_id": 1, "category_id": 1, "score": 0.5, "bbox": [1, 2, 3, 4]}], "of detections"),
+        ([{"image_id": 1, "caption": "A cat."}], "a list of captions"),
+        ([{"id": 1, "data": {}, "annotations": []}], "Label Studio's own JSON"),
+        ([], "a list, not images, annotations and categories"),
+        ([1], "a list, not images, annotations and categories"),
+        ({"shapes": [], "imagePath": "1.jpg"}, "labelme's own JSON"),
+        ({"_via_img_metadata": {}}, "VIA's own JSON"),
+        ("", "an empty file"),
+        (" \n", "an empty file"),
+        (b"PK\3\4\0", "an archive, to be unpacked first"),
+        (b"\x1f\x8b\x08\0", "an archive, to be unpacked first"),
+    ],
+)
+@pytest.mark.parametrize("skip", [False, True])
+def test_json_of_other_kinds(folder, content, what, skip, capsys):
+    with pytest.raises(ValueError, match=r"\Aexpected boxes or masks of objects") as found:
+        read(write(folder, content), folder, skip)
+    assert f"Received: '{folder}/annotations.json', " in str(found.value)
+    assert what in str(found.value)
+    assert "\n" not in str(found.value)
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("1.txt", "0 0.5 0.5 0.2 0.2\n", "text, as labels of YOLO"),
+        ("data.yaml", "names: [cat]\n", "YAML, as of YOLO"),
+        ("1.xml", "<annotation></annotation>", "XML, as of Pascal VOC"),
+    ],
+)
+def test_labels_of_yolo_and_voc(tmp_path, name, content, what):
+    """A file of them, or a folder, unless it has JSON files."""
+    folder = tmp_path / "labels"
+    folder.mkdir()
+    (folder / name).write_text(content)
+    with pytest.raises(ValueError, match=f"{name}', {what}$"):
+        read(folder / name, tmp_path)
+    with pytest.raises(ValueError, match=f"labels', a folder of {what}$"):
+        read(folder, tmp_path)
+    (folder / "coco.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"labels', a folder, with 'coco\.json'$"):
+        read(folder, tmp_path)
+
+
+def test_objects_next_to_other_annotations_are_read(folder):
+    """COCO's keypoints have boxes; a caption among objects is one faulty object."""
+    keypoints = KEYPOINTS | {"bbox": [1, 2, 3, 4], "area": 12}
+    assert len(read(write(folder, lists(keypoints)), folder).objects[1]) == 1
+    path = write(folder, lists(keypoints, CAPTION))
+    with pytest.raises(ValueError, match="--unreadable skip"):
+        read(path, folder)
+    assert len(read(path, folder, skip=True).objects[1]) == 1
+
+
+def test_lvis_is_read_with_a_note_on_its_metric(folder, capsys):
+    image = {"id": 1, "coco_url": "http://images.cocodataset.org/train2017/a.jpg"}
+    image |= {"neg_category_ids": [], "not_exhaustive_category_ids": [1]}
+    box = {"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4], "area": 12, "iscrowd": 0}
+    assert len(read(write(folder, lists(box, images=[image])), folder).objects[1]) == 1
+    assert "images of LVIS, whose own AP " in capsys.readouterr().err

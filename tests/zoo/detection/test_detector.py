@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from zoo.detection.detector import Detector, average_precision
 from zoo.detection.shards import Labels
 
 HEIGHT, WIDTH = 40, 80
-BFLOAT16 = "mixed_bfloat16"
 SCALES = 0.5, 0.25  # of rows and columns
 # In pixels of the resized image: top, left, bottom, right; the third one was in the padding.
 BOXES = [[2, 2, 12, 12], [10, 0, 20, 5], [20, 2, 20, 5], [0, 0, 0, 0]]
@@ -146,12 +144,6 @@ def test_detections_of_all_steps_and_devices_are_evaluated(truth):
     assert logs["box/AP"] == task.figures["box"]["AP"]
 
 
-@pytest.mark.parametrize("size", [(1, 128), (128, 1)])
-def test_images_of_which_nothing_would_be_left(size):
-    with pytest.raises(ValueError, match="expected images less than 128 times as long as wide"):
-        Detector.detect(SimpleNamespace(image_size=64), np.zeros((*size, 3), "uint8"))
-
-
 def test_numbers_are_rounded():
     """Scores to five digits, boxes to a thousandth of a pixel."""
     given = outputs()
@@ -172,23 +164,6 @@ def test_card_has_the_precision_of_what_is_predicted(masks):
     fields = average_precision(detector.TestMetrics.model_validate(test), 1234, " at 64 pixels")
     assert fields["Box AP"] == "12.5 (1,234 test images at 64 pixels)"
     assert fields.get("Mask AP") == ("7.25 (1,234 test images at 64 pixels)" if masks else None)
-
-
-def test_a_detector_is_built_in_float32_without_weights_of_its_own(monkeypatch):
-    """With room for the objects of its data, whatever the run trained with."""
-    given = []
-    monkeypatch.setattr(detector, "create_experiment", lambda *args: given.extend(args))
-    monkeypatch.setattr(
-        detector,
-        "Task",
-        lambda _: SimpleNamespace(build_model=tf_keras.mixed_precision.global_policy),
-    )
-    config = DetectionConfig(model={"weights": "imagenet"}, training={"precision": BFLOAT16})
-    found = Detector.build(config, Labels(categories={1: "a"}, most_objects=160), masks=False)
-    assert found.model.name == "float32"
-    built, categories, masks, most = given
-    assert (built.model.weights, built.training.precision) == (None, "float32")
-    assert (categories, masks, most) == ({1: "a"}, False, 160)
 
 
 def dense():

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,27 +31,10 @@ def finished(sharded, tmp_path_factory):
     return folder, train(DetectionConfig(**settings(sharded, folder)))
 
 
-@pytest.fixture
-def photo(tmp_path) -> Path:
-    noise = np.random.default_rng(0).integers(0, 256, (50, 80, 3)).astype("uint8")
-    Image.fromarray(noise).save(tmp_path / "photo.png")
-    return tmp_path / "photo.png"
-
-
-def read(photo: Path) -> np.ndarray:
-    with Image.open(photo) as image:
-        return np.array(image)
-
-
 def test_run_folder_is_complete(finished):
     folder, metrics = finished
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "checkpoints",
-        "config.yaml",
-        "metrics.json",
-        "predictions.png",
-        "records.json",
-    ]
+    files = {"config.yaml", "metrics.json", "predictions.png", "records.json"}
+    assert {path.name for path in folder.iterdir()} == files | {"checkpoints"}
     assert json.loads((folder / "metrics.json").read_text()) == metrics
     assert metrics["test"]["box"].keys() == metrics["test"]["mask"].keys()
     assert metrics["categories"] == {"1": "disc", "2": "square", "3": "triangle"}
@@ -69,12 +51,9 @@ def test_shards_and_images_give_the_same(finished, sharded):
         alone = detector.detect(image, number)
         together = [one for one in found if one["image_id"] == number]
         assert len(alone) == len(together)
-        np.testing.assert_allclose(
-            [one["bbox"] for one in alone], [one["bbox"] for one in together], atol=0.02
-        )
-        np.testing.assert_allclose(
-            [one["score"] for one in alone], [one["score"] for one in together], atol=1e-4
-        )
+        for key, atol in (("bbox", 0.02), ("score", 1e-4)):
+            values = ([one[key] for one in every] for every in (alone, together))
+            np.testing.assert_allclose(*values, atol=atol)
 
 
 def test_a_set_of_boxes_as_tools_write_it(drawn, tmp_path, capsys):
@@ -164,27 +143,25 @@ def test_interrupted_run_is_saved(sharded, tmp_path):
 
 TWO_CPUS = """
 import sys
-import tensorflow as tf
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+sys.path[:0] = ["tests"]
+from support.loopback import virtual_cpus
+virtual_cpus(2)
 from zoo.train.__main__ import main
 main(sys.argv[1:])
 """
 
 
 def test_two_devices_train_and_go_on(sharded, tmp_path):
-    file = tmp_path / "config.yaml"
+    file, metrics = tmp_path / "config.yaml", tmp_path / "run" / "metrics.json"
     command = [sys.executable, "-c", TWO_CPUS, "--config", str(file), "--strategy", "mirrored"]
     given = settings(sharded, tmp_path / "run", precision="mixed_bfloat16")
     heads = given["model"]["heads"]
     heads["roi_generator"]["use_batched_nms"] = False
     heads["detection_generator"]["nms_version"] = "v2"
     file.write_text(yaml.safe_dump(given))
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "CPU, 2 replica(s)" in done.stdout
-    (tmp_path / "run" / "metrics.json").unlink()  # as if it had been killed at the very end
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "resuming after step 4 of 4" in done.stdout
-    assert (tmp_path / "run" / "metrics.json").is_file()
+    for said in ("CPU, 2 replica(s)", "resuming after step 4 of 4"):
+        metrics.unlink(missing_ok=True)  # as if it had been killed at the very end
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert said in done.stdout
+        assert metrics.is_file()

@@ -33,6 +33,12 @@ def draw(path, size=(WIDTH, HEIGHT), **options):
     Image.fromarray(rng.integers(0, 256, (*size[::-1], 3), "uint8")).save(path, **options)
 
 
+def turned(orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return exif
+
+
 BOXES = [[4, 6, 20, 12], [30, 8, 24, 30], [2, 3, 40, 20], [1, 1, 50, 40]]
 
 
@@ -177,10 +183,8 @@ def test_tools(folder, capsys, tool):
     assert all(note in said for note in notes), said
     truth = shards.read_annotations(*written(folder, shards.TEST, found))
     keys = {"image_id", "category_id", "bbox", "segmentation"}
-    perfect = [
-        {key: one[key] for key in one.keys() & keys} | {"score": 1.0}
-        for one in truth["annotations"]
-    ]
+    own = truth["annotations"]
+    perfect = [{key: one[key] for key in one.keys() & keys} | {"score": 1.0} for one in own]
     for kind in report.evaluate(truth, perfect, found.masks).figures.values():
         assert kind["AP"] == kind["AR"] == 100
     for name, key in (("images", "image_id"), ("categories", "category_id")):
@@ -212,10 +216,8 @@ def runs(counts, size=(48, 64), form=lambda one: one):
 
 def each_twice(data):
     """Every image again by another id and path, which half of the objects have."""
-    data["images"] += [
-        {**one, "id": one["id"] + 100, "file_name": f"./{one['file_name']}"}
-        for one in data["images"]
-    ]
+    again = {"id": lambda one: one["id"] + 100, "file_name": lambda one: f"./{one['file_name']}"}
+    data["images"] += [one | {k: make(one) for k, make in again.items()} for one in data["images"]]
     for one in data["annotations"][1::2]:
         one["image_id"] += 100
 
@@ -242,6 +244,7 @@ def first(note, expected=None, *removed, **values):
 POLYGONS, RLE = "as a list of polygons (1,", "RLE read as whole numbers (1,"
 FROM_MASK, FROM_FILES = "bbox computed from the mask (1,", "sizes read from the files (2,"
 FAR, NO_WIDTH = polygon(200, 200, 9, 9), {"masks": False, **FIRST_LOST}
+WIDE = {"boxes": [[4, 6, 60, 12], *BOXES[1:]]}
 CLIPPED = {"boxes": [[0, 6, 24, 12], *BOXES[1:]], "area": 240}
 UNKNOWN = {"fault": "the id of an image (1, such as object 1: image_id='x')", **FIRST_LOST}
 LOST = {"fault": "file_name in the JSON) (1, such as image 1: ", "area": 799, "boxes": BOXES[2:]}
@@ -265,6 +268,8 @@ LARGE = "category_id numbered, results have the file's (2, such as 1000000000001
         crowds(None, "iscrowd read as 0 or 1 (4, such as iscrowd=N"),
         crowds(0.0, "iscrowd read as 0 or 1 (4, such as iscrowd=0.0"),
         *map(crowds, (False, "0")),
+        (change("annotations", iscrowd=1), "all objects are crowds", {}),
+        (change("annotations/0", iscrowd=1), "", {}),
         *(first(f"such as iscrowd='{one}'", iscrowd=one) for one in ("True", "false", "1.0")),
         (change("annotations/3", segmentation=BAD), "parts of fewer than three points left", {}),
         first(POLYGONS, segmentation=polygon(4, 6, 20, 12)),
@@ -289,6 +294,12 @@ LARGE = "category_id numbered, results have the file's (2, such as 1000000000001
         (add("images", **plain()["images"][0] | {"id": 3}), "repeated images merged (1,", {}),
         (each_twice, "repeated images merged (2, such as image 101: 1.jpg)", {}),
         first("boxes clipped at the edge of their image (1,", CLIPPED, bbox=[-10, 6, 34, 12]),
+        first(
+            "boxes clipped at the edge of their image (1,",
+            WIDE | {"area": 240},
+            bbox=[4, 6, 61.5, 12],
+        ),
+        first("", WIDE, bbox=[4, 6, 61, 12]),  # by a pixel
         first("(1, such as object 1: bbox=[200", FIRST_LOST, bbox=[200, 6, 10, 10]),
         first("boxes without width or height left", NO_WIDTH, bbox=[3, 6, 0, 10], segmentation=[]),
         first("masks without pixels left out (1,", FIRST_LOST, segmentation=[FAR]),
@@ -351,28 +362,22 @@ def test_a_base_name_of_two_files_is_matched_by_its_folder_or_not(folder):
         read(folder, data)
 
 
-def test_a_file_joined_to_itself_is_itself(folder, capsys):
+@pytest.mark.parametrize("more", [0, 100])
+def test_a_file_joined_to_itself_is_itself(folder, capsys, more):
     """Objects, too, stay once, whatever the ids of the second part."""
-    expected = read(folder, plain())
-    for more in (0, 100):
-        data = plain()
-        data["images"] += [{**one, "id": one["id"] + more} for one in data["images"]]
-        data["annotations"] += [
-            {**one, "image_id": one["image_id"] + more, "id": one["id"] + more}
-            for one in data["annotations"]
-        ]
-        found = read(folder, data)
-        assert found.to_json() == expected.to_json()
-        said = capsys.readouterr().err
-        assert "repeated images merged (2," in said
-        assert "repeated objects of merged images left out (4," in said
+    expected, data = read(folder, plain()), plain()
+    for name, keys in (("images", ["id"]), ("annotations", ["image_id", "id"])):
+        data[name] += [one | {key: one[key] + more for key in keys} for one in data[name]]
+    found = read(folder, data)
+    assert found.to_json() == expected.to_json()
+    said = capsys.readouterr().err
+    assert "repeated images merged (2," in said
+    assert "repeated objects of merged images left out (4," in said
 
 
 def test_both_frames_of_a_photo_that_is_listed_twice(folder):
     """One entry is annotated as stored, the other upright."""
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    draw(folder / "1.jpg", exif=exif)
+    draw(folder / "1.jpg", exif=turned(6))
     data = plain()
     data["images"].append({**data["images"][0], "id": 3, "height": WIDTH, "width": HEIGHT})
     data["annotations"][1] |= {"image_id": 3, "bbox": [30, 4, 12, 20]}
@@ -476,10 +481,8 @@ def test_no_file_is_of_two_names_and_their_order_does_not_matter(files, forms, r
             assert name not in files or found[name] == name
             if file := found[name]:  # never another base name, but for an upload's random prefix
                 base = re.split(r"[/\\=]", unquote(name.removesuffix("?x=2")))[-1]
-                bases = {
-                    one.casefold().removeprefix("ab12cd34-") for one in (base, Path(file).name)
-                }
-                assert len(bases) == 1
+                bases = (one.casefold() for one in (base, Path(file).name))
+                assert len({one.removeprefix("ab12cd34-") for one in bases}) == 1
         for _ in range(3):
             random.shuffle(names)
             assert find(Path(place), names) == found
@@ -538,9 +541,7 @@ def test_phone_photos_are_turned_upright_with_their_annotations(folder, orientat
         return
     pixels = np.zeros((HEIGHT, WIDTH, 3), "uint8")
     pixels[6:18, 4:24] = 255
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    Image.fromarray(pixels).save(folder / "1.jpg", form, quality=100, exif=exif)
+    Image.fromarray(pixels).save(folder / "1.jpg", form, quality=100, exif=turned(orientation))
     upright = read_pixels(folder / "1.jpg")
     inside = (pixels if stored else upright)[..., 0] > 127
     rows, columns = (np.flatnonzero(inside.any(axis)) for axis in (1, 0))
@@ -563,18 +564,6 @@ def test_phone_photos_are_turned_upright_with_their_annotations(folder, orientat
     assert white[top : top + height, left : left + width].all()
     assert white.sum() == width * height
     assert (found.images[0]["height"], found.images[0]["width"]) == white.shape
-
-
-def batch(folder, found):
-    """Returns images and labels as the training parser reads them."""
-    place, dataset, ids = written(folder, shards.TRAIN, found)
-    words = detectors.settings(place, "runs/new")
-    words["data"] |= {"scale_min": 1.0, "scale_max": 1.0, "batch_size": len(found.images)}
-    config = DetectionConfig(**words)
-    experiment = create_experiment(config, dataset.categories, dataset.masks, dataset.most_objects)
-    counts = shards.Counts(train={file: len(ids[file]) for file in ids})
-    task = Task(experiment, records=partial(shards.training_records, config, counts, 0))
-    return next(iter(task.build_inputs(experiment.task.train_data)))
 
 
 def test_training_reads_all_formats(folder):
@@ -602,10 +591,10 @@ def test_training_reads_all_formats(folder):
     data["images"].append({**data["images"][0], "id": 99, "file_name": "k.jpg"})
     with pytest.raises(ValueError, match=r"unreadable image files .16-bit PNG.* such as k.jpg"):
         read(folder, data)
-    convert.write(found, found, folder.parent / "shards", 1)
-    written = shards.read_images(shards.pattern(folder.parent / "shards", shards.TRAIN))
+    place, *_ = written(folder, shards.TRAIN, found)
+    images = shards.read_images(shards.pattern(place, shards.TRAIN))
     for number, name in enumerate(forms):
-        difference = written[number].astype(int) - read_pixels(folder / name)
+        difference = images[number].astype(int) - read_pixels(folder / name)
         assert abs(difference).mean() < 1, name  # two ways to decode JPEG
         assert name[0] in "gh" or not difference.any(), name
 
@@ -620,6 +609,12 @@ def test_more_than_100_objects(folder, capsys):
         {"image_id": 3, "category_id": 1, "bbox": place, "area": 1200, "iscrowd": 0,
          "segmentation": [polygon(*place)]} for place in places
     ]  # fmt: skip
-    found = read(folder, data)
-    _, labels = batch(folder, found)
+    place, dataset, ids = written(folder, shards.TRAIN, read(folder, data))
+    words = detectors.settings(place, "runs/new")
+    words["data"] |= {"scale_min": 1.0, "scale_max": 1.0, "batch_size": 3}
+    config = DetectionConfig(**words)
+    experiment = create_experiment(config, dataset.categories, dataset.masks, dataset.most_objects)
+    counts = shards.Counts(train={file: len(ids[file]) for file in ids})
+    task = Task(experiment, records=partial(shards.training_records, config, counts, 0))
+    _, labels = next(iter(task.build_inputs(experiment.task.train_data)))
     assert sorted(int((one > 0).numpy().sum()) for one in labels["gt_classes"]) == [2, 2, 160]

@@ -29,19 +29,17 @@ def untrained(tmp_path_factory) -> Path:
     model = Task(create_experiment(config, CATEGORIES, masks=False)).build_model()
     items = {"model": model, "global_step": tf.Variable(4), **model.checkpoint_items}
     save(folder, 4, **items)
-    (folder / "config.yaml").write_text(config.to_yaml())
+    trained = config.model_dump()
+    trained["model"]["weights"], trained["training"]["precision"] = "imagenet", "mixed_bfloat16"
+    (folder / "config.yaml").write_text(DetectionConfig(**trained).to_yaml())
     write_metrics(folder, CATEGORIES)
     return folder
 
 
 def write_metrics(folder, categories, **test):
-    metrics = {
-        "test": {"box": {"AP": 0}, **test},
-        "test_images": 1,
-        "training_images": 1,
-        "categories": {str(number): name for number, name in categories.items()},
-    }
-    run_folder.write_metrics(folder, metrics)
+    metrics = {"test": {"box": {"AP": 0}, **test}, "test_images": 1, "training_images": 1}
+    named = {str(number): name for number, name in categories.items()}
+    run_folder.write_metrics(folder, metrics | {"categories": named, "most_objects": 160})
 
 
 def save(folder: Path, number: int, **items) -> None:
@@ -54,6 +52,10 @@ def test_boxes_lie_within_the_image(untrained):
     detector = Detector.from_run(untrained)
     assert not detector.masks
     assert detector.title == "Faster R-CNN on lambda_resnet14"
+    # In float32, without weights of its own, whatever it trained with; with room as in its data.
+    assert detector.experiment.runtime.mixed_precision_dtype == "float32"
+    assert detector.model.backbone.compute_dtype == detector.model.compute_dtype == "float32"
+    assert detector.experiment.task.model.detection_generator.max_num_detections == 160
     image = np.random.default_rng(0).integers(0, 256, (40, 80, 3)).astype("uint8")
     outputs = detector.predict(image[None])
     (size, padded, scale, _), boxes = outputs["image_info"][0], outputs["detection_boxes"][0]
@@ -72,39 +74,42 @@ def test_boxes_lie_within_the_image(untrained):
     assert bottom <= 40.01
 
 
-def cut(name):
-    """Cuts a file of the checkpoint in half."""
-    return lambda folder: os.truncate(place(folder, name), place(folder, name).stat().st_size // 2)
+def halve(path):
+    os.truncate(path, path.stat().st_size // 2)
 
 
-def point(name):
-    return lambda folder: place(folder, name).write_bytes(LFS_POINTER)
+def point(path):
+    path.write_bytes(LFS_POINTER)
 
 
-def place(folder, name) -> Path:
-    (path,) = folder.glob(f"checkpoints/{name}")
-    return path
+def rewrite(categories=CATEGORIES, **test):
+    return lambda path: write_metrics(path.parent, categories, **test)
 
 
+INDEX, DATA, STATE = (
+    f"checkpoints/{name}" for name in ("ckpt-4.index", "ckpt-4.data*", "checkpoint")
+)
 OTHER, DAMAGED = "other shapes or categ", "damaged or of another detector"
 DAMAGE = {
-    "other categories": (lambda run: write_metrics(run, {**CATEGORIES, 4: "star"}), OTHER),
-    "with masks": (lambda run: write_metrics(run, CATEGORIES, mask={"AP": 0}), OTHER),
-    "no index": (cut("ckpt-4.index"), DAMAGED),
-    "no data": (cut("ckpt-4.data-00000-of-00001"), DAMAGED),
-    "no state": (lambda run: place(run, "checkpoint").unlink(), "expected checkpoints"),
-    "LFS": (point("ckpt-*.index"), f"index is {PULL}"),
-    "LFS data": (point("ckpt-*.data-*"), f"-of-00001 is {PULL}"),
-    "LFS state": (point("checkpoint"), f"Received: checkpoint is {PULL}"),
+    "other categories": ("metrics.json", rewrite({**CATEGORIES, 4: "star"}), OTHER),
+    "with masks": ("metrics.json", rewrite(mask={"AP": 0}), OTHER),
+    "no index": (INDEX, halve, DAMAGED),
+    "no data": (DATA, halve, DAMAGED),
+    "no state": (STATE, Path.unlink, "expected checkpoints"),
+    "LFS": (INDEX, point, f"index is {PULL}"),
+    "LFS data": (DATA, point, f"-of-00001 is {PULL}"),
+    "LFS state": (STATE, point, f"Received: checkpoint is {PULL}"),
 }
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_other_or_damaged_checkpoints(untrained, tmp_path, kind, caplog):
-    folder, (damage, message) = Path(shutil.copytree(untrained, tmp_path / "run")), DAMAGE[kind]
-    state = folder / "checkpoints" / "checkpoint"
+    folder, (name, damage, message) = tmp_path / "run", DAMAGE[kind]
+    shutil.copytree(untrained, folder)
+    state = folder / STATE
     state.write_text(state.read_text().replace(str(untrained), str(folder)))
-    damage(folder)
+    (path,) = folder.glob(name)
+    damage(path)
     with pytest.raises(ValueError, match=rf"^run: .*{message}"):
         Detector.from_run(folder)
     assert not caplog.records  # TensorFlow's warning of each variable

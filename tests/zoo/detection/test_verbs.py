@@ -22,6 +22,7 @@ from zoo.publish import __main__ as publish
 
 needs.check("official")
 decode = needs.package("pycocotools.mask").decode
+mask_ops = needs.package("official.vision.ops.mask_ops")
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("detector of the fixtures")]
 
@@ -55,7 +56,7 @@ def photos(tmp_path_factory) -> list[Path]:
     folder = tmp_path_factory.mktemp("photos")
     sizes = {"wide.png": (40, 80, 3), "tall.jpg": (90, 50, 3)}
     for name, size in sizes.items():
-        pixels = np.random.default_rng(0).integers(0, 256, size).astype("uint8")
+        pixels = np.random.default_rng(0).integers(0, 256, size, "uint8")
         Image.fromarray(pixels).save(folder / name)
     return [folder / name for name in sizes]
 
@@ -67,16 +68,10 @@ def shards(tmp_path_factory) -> Path:
 
     folder = tmp_path_factory.mktemp("shapes")
     shapes.write(folder / "coco", 4, 4, 64)
-    parts = []
-    for part in ("train", "val"):
-        path = folder / "coco" / f"{part}.json"
-        content = json.loads(path.read_text())
-        for one in (*content["annotations"], *content["categories"]):
-            key = "id" if "name" in one else "category_id"
-            one[key] = 4 if one[key] == 3 else one[key]
-        path.write_text(json.dumps(content))
-        parts.append(coco.read(path, folder / "coco" / part))
-    convert.write(*parts, folder / "shards", 2)
+    files = {part: folder / "coco" / f"{part}.json" for part in ("train", "val")}
+    parts = (coco.read(path, path.with_name(part)) for part, path in files.items())
+    numbers = {name: number for number, name in CATEGORIES.items()}
+    convert.write(*(part.renumbered(numbers) for part in parts), folder / "shards", 2)
     return folder / "shards"
 
 
@@ -156,7 +151,7 @@ def test_a_description_that_cannot_be_or_is_of_another_is_refused(
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     with pytest.raises(ValueError, match=message) as caught:
         Published(str(copy)).load()
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(caught.value) or INTACT not in message
 
 
 def test_commands_take_runs_and_published_detectors(published, shards, photos, tmp_path, capsys):
@@ -221,23 +216,6 @@ def test_server(server, photos, detector):
             np.testing.assert_allclose([score, *box], [one["score"], *one["bbox"]], atol=2e-3)
             wanted = decode(one["segmentation"])
             assert wanted.shape == tuple(row["sizes"])
-            assert (pasted(mask, box, *row["sizes"]) != wanted).mean() < 0.005
-
-
-def pasted(mask, box, height: int, width: int) -> np.ndarray:
-    """A mask in its box, as in the Model Garden: in a larger box of whole pixels."""
-    padded = np.pad(np.array(mask, "float32"), 1)
-    rows, columns = padded.shape
-    (left, right), (top, bottom) = (
-        (int(begin - side / (columns - 2)), int(begin + side + side / (columns - 2)) + 1)
-        for begin, side in ((box[0], box[2]), (box[1], box[3]))
-    )
-    across, down = columns / (right - left), rows / (bottom - top)
-    affine = (across, 0, -left * across, 0, down, -top * down)
-    large = Image.fromarray(padded).transform(
-        (width, height), Image.Transform.AFFINE, affine, Image.Resampling.BILINEAR
-    )
-    inside = np.zeros((height, width), bool)
-    area = np.s_[max(top, 0) : bottom, max(left, 0) : right]
-    inside[area] = np.asarray(large)[area] > 127.5
-    return inside
+            masks, boxes = np.array([mask]) / 255, np.array([box])
+            (found_mask,) = mask_ops.paste_instance_masks(masks, boxes, *row["sizes"])
+            assert (found_mask != wanted).mean() < 0.005

@@ -1,11 +1,16 @@
-"""Prints how far a step of a backbone on two devices is from that on one."""
+"""Checks that a step of a backbone on two devices is the one on a single device."""
 
 import os
 import sys
 from pathlib import Path
 
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-sys.path[:0] = [str(Path(__file__).parents[3]), str(Path(__file__).parent)]
+HERE = Path(__file__).resolve()
+sys.path[:0] = [str(folder) for folder in (HERE.parents[3], HERE.parents[2], HERE.parent)]
+
+from support.loopback import virtual_cpus  # noqa: E402
+
+virtual_cpus(2)
 
 import keras  # noqa: E402
 import numpy as np  # noqa: E402
@@ -32,27 +37,22 @@ def statistics(model):
     return [v.value for v in model.features.weights if v.name.startswith("moving_")]
 
 
-def largest(one, other):
-    """The largest difference from the values of an array, in parts of the largest of them."""
-    return max(
-        float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-3))
-        for a, b in zip(one, other, strict=True)
-    )
+def assert_near(received, expected):
+    """To a ten-thousandth of the largest value of each array."""
+    for one, other in zip(received, map(np.array, expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-4 * max(np.abs(other).max(), 1e-3))
 
 
 def main():
-    (cpu,) = tf.config.list_physical_devices("CPU")
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     images = np.random.default_rng(0).normal(size=(4, 64, 64, 3)).astype("float32")
     # Halves that are unlike: statistics of each device alone would show.
     images[2:] = 3 * images[2:] + 1
     alone = backbone()
-    weights = alone.features.get_weights()
-    for place, variable in enumerate(alone.features.weights):
+    for variable in alone.features.weights:
         if variable.name == "gamma":  # 0 would leave branches out
-            weights[place] = np.ones_like(weights[place])
-    alone.features.set_weights(weights)
-    expected = [np.array(gradient) for gradient in step(alone, tf.constant(images))]
+            variable.assign(np.ones(variable.shape))
+    weights = alone.features.get_weights()
+    expected = step(alone, tf.constant(images))
 
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     with strategy.scope():
@@ -67,13 +67,10 @@ def main():
         gradients = strategy.run(step, args=(model, halves))
         return [strategy.reduce("SUM", gradient, axis=None) for gradient in gradients]
 
-    found = [np.array(gradient) for gradient in both()]
-    results = strategy.experimental_local_results
-    copies = [[np.array(c) for c in results(v)] for v in statistics(model)]
-    moved = [np.array(variable) for variable in statistics(alone)]
-    print("statistics", largest([copy[0] for copy in copies], moved))
-    print("gradients", largest(found, expected))
-    print("copies", max(largest(copy[:1], copy[1:]) for copy in copies))
+    assert_near(both(), expected)
+    copies = zip(*map(strategy.experimental_local_results, statistics(model)), strict=True)
+    for copy in copies:
+        assert_near(copy, statistics(alone))
 
 
 if __name__ == "__main__":
