@@ -1,5 +1,6 @@
 """The command in a process of its own, with exports of classifiers."""
 
+import json
 import os
 import signal
 import subprocess
@@ -88,13 +89,14 @@ def test_no_process_is_left(number):
 
     Ctrl+C goes to all processes of a terminal.
     """
-    images = np.zeros((60, 16, 16, 3)).tolist() * 10  # parsed in a process of its own
+    # Parsed in a process of its own.
+    body = json.dumps({"instances": np.zeros((60, 16, 16, 3)).tolist() * 10})
     export = str(FIXTURES / "exports" / "onnx")
 
     def ask():
         with suppress(requests.ConnectionError):
             address = f"{url}/v1/models/m:predict"
-            return requests.post(address, json={"instances": images}, timeout=60).status_code
+            return requests.post(address, body, timeout=60).status_code
 
     with command(export, "--name", "m", start_new_session=True) as (process, url):
         assert ask() == 200
