@@ -63,7 +63,10 @@ def package(originals, tmp_path):
     return folder
 
 
-def test_prepared_from_the_package(package, originals, tmp_path, capsys):
+@pytest.mark.parametrize("files", ["of the package", "originals"])
+def test_prepared_from_the_package(package, originals, tmp_path, capsys, files):
+    for name in originals if files == "originals" else ():
+        (package / name).write_bytes(originals[name])
     arguments = ["--input", str(package), "--output", str(tmp_path / "tfds")]
     main(arguments)
     assert "prepared 12 train and 5 test images in " in capsys.readouterr().out
@@ -78,13 +81,6 @@ def test_prepared_from_the_package(package, originals, tmp_path, capsys):
     np.testing.assert_array_equal(images[order], np.repeat(gray, 3, -1))
     with pytest.raises(ValueError, match="output: expected a folder without fashion_mnist"):
         main(arguments)
-
-
-def test_originals_are_taken_as_they_are(package, originals, tmp_path):
-    for name, content in originals.items():
-        (package / name).write_bytes(content)
-    main(["--input", str(package), "--output", str(tmp_path / "tfds")])
-    assert (tmp_path / "tfds" / "fashion_mnist").is_dir()
 
 
 @pytest.mark.parametrize("damage", ["bytes", "missing", "not gzip"])

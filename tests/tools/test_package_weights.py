@@ -86,10 +86,7 @@ def test_wrong_runs(runs, tmp_path, change, message):
     run_folder.save_config(TrainConfig.model_validate({**config.model_dump(), "model": model}))
     with pytest.raises(ValueError, match=message):
         main([*runs, "--root", str(tmp_path)])
-    assert not (tmp_path / "lambda_keras" / "weights").exists()
-    assert (tmp_path / SPECS).read_bytes() == (module.ROOT / SPECS).read_bytes()
-
-
-def test_the_same_run_twice(runs, tmp_path):
     with pytest.raises(ValueError, match=r"differ in the seed\. Received: \[5, 5\]"):
         main([runs[1], runs[1], "--root", str(tmp_path)])
+    assert not (tmp_path / "lambda_keras" / "weights").exists()
+    assert (tmp_path / SPECS).read_bytes() == (module.ROOT / SPECS).read_bytes()

@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import pytest
 from PIL import Image
 from pycocotools.mask import decode
 from support.detectors import drawn  # noqa: F401
@@ -61,12 +60,6 @@ def test_the_same_seed_draws_the_same(tmp_path):
         objects = json.loads((tmp_path / "one" / f"{part}.json").read_text())["annotations"]
         boxes.append([one["bbox"] for one in objects if one["image_id"] == 0])
     assert boxes[0] != boxes[1]
-
-
-def test_folder_with_files_is_refused(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match="output: expected a new folder"):
-        shapes.main(["--output", str(tmp_path)])
 
 
 def test_command(tmp_path, capsys):

@@ -249,9 +249,3 @@ def test_same_command_goes_on_with_a_run_that_is_active(cloud):
     output, _ = second.communicate(timeout=120)
     assert second.returncode == 0, output
     assert len(cloud.starts()) == 1
-
-
-def test_run_needs_a_bucket():
-    result = call("run", "--dry-run", *WHERE, "--", "--output_dir", "runs/a")
-    assert result.returncode == 2
-    assert "expected --output_dir gs://BUCKET/FOLDER" in result.stderr

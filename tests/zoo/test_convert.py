@@ -157,13 +157,6 @@ def test_nothing_is_overwritten_unless_told(saved, tmp_path):
     assert "SHA-256" in card.read_text()
 
 
-def test_nothing_is_left_when_it_fails(saved, tmp_path):
-    output = tmp_path / "new" / "out.weights.h5"
-    with pytest.raises(ValueError, match="do not fit the model 'lambda_resnet14'"):
-        run("lambda_resnet14", saved, output)
-    assert not output.parent.exists() or not list(output.parent.iterdir())
-
-
 def test_pytorch_is_asked_for(tmp_path, modules):
     modules(torch=None)
     (tmp_path / "a.pth").write_bytes(b"")

@@ -38,11 +38,17 @@ def runs(tmp_path_factory) -> dict[str, str]:
     return folders
 
 
+@pytest.fixture
+def drawn(monkeypatch) -> list:
+    """What is drawn, in the order in which it is."""
+    given, draw = [], plots.plot_rows
+    monkeypatch.setattr(plots, "plot_rows", lambda *one: given.append(one) or draw(*one))
+    return given
+
+
 def test_attention_maps_and_lambdas_of_two_runs_stand_in_one_picture(
-    runs, photo, figures, tmp_path, monkeypatch, capsys
+    runs, photo, figures, tmp_path, drawn, capsys
 ):
-    rows, draw = [], plots.plot_rows
-    monkeypatch.setattr(plots, "plot_rows", lambda *given: rows.extend(given[3]) or draw(*given))
     output = tmp_path / "maps.png"
     chosen = ["--run", runs["lambda"], "--beside", runs["global"], "--queries", "0:0,1:1"]
     maps.main([photo, *chosen, "--output", str(output)])
@@ -60,7 +66,7 @@ def test_attention_maps_and_lambdas_of_two_runs_stand_in_one_picture(
     classifier = Run(Path(runs["global"])).load()
     image = preprocess_input(classifier.view(photo))
     expected = attention_maps(classifier.model, last, image, 1, 1)
-    np.testing.assert_allclose(rows[-1].pictures[1], expected.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(drawn[0][3][-1].pictures[1], expected.mean(0), rtol=1e-5)
     assert all(len(part.axes) in (2, 3) for part in figures[0].subfigs)  # and a color bar
     maps.main([photo, *chosen[:2], "--queries", "1:1", "--output", str(output)])
     assert all(len(part.axes) in (1, 2) for part in figures[1].subfigs)
@@ -68,12 +74,8 @@ def test_attention_maps_and_lambdas_of_two_runs_stand_in_one_picture(
         assert len(np.unique(np.asarray(picture))) > 50
 
 
-def test_weights_of_lambdas_are_the_mean_of_heads_at_three_queries(
-    runs, photo, tmp_path, monkeypatch
-):
+def test_weights_of_lambdas_are_the_mean_of_heads_at_three_queries(runs, photo, tmp_path, drawn):
     """Content and position together, by default on the diagonal."""
-    drawn = []
-    monkeypatch.setattr(plots, "plot_rows", lambda *given: drawn.append(given))
     maps.main([photo, "--run", runs["lambda"], "--output", str(tmp_path / "maps.png")])
     ((_, queries, grid, (of_lambdas, of_weights), _),) = drawn
     assert (queries, grid) == ([(1, 1), (2, 2), (3, 3)], (4, 4))

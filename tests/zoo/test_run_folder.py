@@ -15,8 +15,6 @@ from zoo.config import TrainConfig
 from zoo.devices import Devices, Host
 from zoo.files import location
 from zoo.train import run
-from zoo.train.callbacks import SaveProgress
-from zoo.train.checkpoints import Checkpoints, Progress
 
 
 @pytest.fixture
@@ -146,16 +144,6 @@ def test_start_removes_the_old_run_and_nothing_else(folder):
         (folder / name).touch()
     start(folder)
     assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "notes.txt"]
-
-
-def test_run_that_is_removed_while_it_goes_on(folder):
-    start(folder)
-    run_folder.check_still_there(folder)
-    progress = SaveProgress(Checkpoints(folder / "checkpoints", []), Progress(), 1, None, bool)
-    (folder / "config.yaml").unlink()
-    with pytest.raises(ValueError, match="run was removed while the run went on"):
-        progress.save()
-    assert list(folder.iterdir()) == []
 
 
 def test_host_that_does_not_see_the_folder(folder):

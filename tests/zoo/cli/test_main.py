@@ -3,6 +3,7 @@
 import re
 import sys
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -75,27 +76,22 @@ def test_help(capsys, name):
     assert not re.search(r"\b(docs|notebooks|requirements|tests|tpu_configs|zoo)/", printed)
 
 
-@pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]])
-def test_help_names_every_verb(run, capsys, arguments):
+@pytest.mark.parametrize(
+    ("verb", "words"), [*(("", words) for words in ([], ["-h"], ["--help"])), *product(PARTS, [[]])]
+)
+def test_help_lists_every_verb_or_every_part_of_one(run, capsys, verb, words):
     with pytest.raises(SystemExit) as caught:
-        run(*arguments)
+        Verb(verb)(words) if verb else run(*words)
     assert caught.value.code is None
+    program = f"python -m zoo.{verb}" if verb else "lambda-keras"
+    rows = COMMANDS[verb].parts if verb else COMMANDS
     head, *lines, end = capsys.readouterr().out.rstrip().splitlines()
-    assert head == "usage: lambda-keras COMMAND [OPTIONS]"
-    assert end == "lambda-keras COMMAND --help shows the options of one."
-    width = max(map(len, COMMANDS)) + 2
-    for verb, row in COMMANDS.items():
-        assert f"  {verb:{width}}{row.summary}" in lines
-
-
-@pytest.mark.parametrize("verb", PARTS)
-def test_parts_of_a_command_are_listed(capsys, verb):
-    with pytest.raises(SystemExit):
-        Verb(verb)([])
-    printed = capsys.readouterr().out
-    assert printed.startswith(f"usage: python -m zoo.{verb} COMMAND [OPTIONS]\n\ncommands:")
-    for part, row in COMMANDS[verb].parts.items():
-        assert re.search(rf"\n  {part} +{re.escape(row.summary)}\n", printed)
+    assert (head, end) == (
+        f"usage: {program} COMMAND [OPTIONS]",
+        f"{program} COMMAND --help shows the options of one.",
+    )
+    width = max(map(len, rows)) + 2
+    assert {f"  {name:{width}}{row.summary}" for name, row in rows.items()} <= {*lines}
 
 
 def test_a_verb_runs_with_the_other_arguments(run, capsys):

@@ -63,13 +63,6 @@ def test_faults_of_the_program_keep_their_traceback():
         run_command(command)
 
 
-def test_commands_get_the_arguments_of_the_process(monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["program", "a", "b"])
-    received = []
-    run_command(received.append)
-    assert received == [["a", "b"]]
-
-
 WITHOUT = """
 import contextlib, io, runpy, sys
 sys.modules.update(dict.fromkeys({packages}))

@@ -192,13 +192,6 @@ def test_words_that_are_refused(words, message):
         Words.from_command_line(words)
 
 
-def test_lists_in_overrides():
-    config = Words.from_command_line(["a", "--models", "b@32:scope=[3,3]:key_dim=8,c"])
-    assert config.models == ("b@32:scope=[3,3]:key_dim=8", "c")
-    config = Words.from_command_line(["a", "--overrides", "scope=[7,7],x=1e-3", "--overrides=y=[]"])
-    assert config.overrides == {"scope": [7, 7], "x": "1e-3", "y": []}
-
-
 @pytest.mark.parametrize(
     ("text", "values"),
     [
@@ -211,23 +204,24 @@ def test_lists_in_overrides():
         ('x="', None),
         ('{"x": NaN}', None),
         ("{" * 10_000, None),
+        ("scope=[7,7],x=1e-3 --overrides=y=[]", {"scope": [7, 7], "x": "1e-3", "y": []}),
+        ("b@32:scope=[3,3]:key_dim=8,c", ("b@32:scope=[3,3]:key_dim=8", "c")),
+        ('["a:s=[1,2]","b"]', ("a:s=[1,2]", "b")),
+        ("[a,b]", ("a", "b")),
+        ("[]", ()),
+        ("7", ("7",)),
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_forms_of_overrides(text, values):
+def test_forms_of_overrides_and_of_entries(text, values):
+    name = "models" if isinstance(values, tuple) else "overrides"
+    first, *others = text.split(" --")
+    words = ["a", f"--{name}", first, *(f"--{other}" for other in others)]
     if values is None:
         with pytest.raises(ValueError, match=r"^overrides: expected NAME=VALUE, .* Received: "):
-            Words.from_command_line(["a", "--overrides", text])
+            Words.from_command_line(words)
     else:
-        assert Words.from_command_line(["a", "--overrides", text]).overrides == values
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [('["a:s=[1,2]","b"]', ("a:s=[1,2]", "b")), ("[a,b]", ("a", "b")), ("[]", ()), ("7", ("7",))],
-)
-def test_forms_of_entries(text, names):
-    assert Words.from_command_line(["a", "--models", text]).models == names
+        assert getattr(Words.from_command_line(words), name) == values
 
 
 def test_values_of_overrides_are_yaml():

@@ -119,15 +119,11 @@ def test_images_and_labels_of_a_folder(folder, settings, highest):
     assert levels.round().tolist() != sorted(levels.round())
 
 
-def cut_bit(content):
-    return content[:200] + b"?" + content[201:]  # in the first record
-
-
 @pytest.mark.parametrize(
     ("damage", "whole"),
     [
         (lambda content: content[:-5] + b"?" + content[-4:], True),
-        (cut_bit, False),
+        (lambda content: content[:200] + b"?" + content[201:], False),  # in the first record
         (lambda content: bytes(len(content)), False),
     ],
 )

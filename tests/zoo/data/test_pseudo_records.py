@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from zoo.data import pseudo_records
+from zoo.data.pseudo_records import SELECTION
 from zoo.files import write_json
 
 LABEL = pseudo_records.PseudoLabel(
@@ -73,25 +74,16 @@ def selected(tmp_path):
         counts_after=(2, 1),
         left_out={"threshold": 6},
     )
-    write_json(tmp_path / pseudo_records.SELECTION, selection.model_dump(mode="json"))
+    write_json(tmp_path / SELECTION, selection.model_dump(mode="json"))
     return tmp_path, selection
 
 
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        (
-            lambda folder: (folder / pseudo_records.SELECTION).unlink(),
-            "expected a folder of python -m zoo.pseudo",
-        ),
-        (
-            lambda folder: (folder / pseudo_records.SELECTION).write_text("{}"),
-            "class_names: Field required",
-        ),
-        (
-            lambda folder: (folder / pseudo_records.SELECTION).write_text("{"),
-            "expected an intact select.json",
-        ),
+        (lambda folder: (folder / SELECTION).unlink(), "expected a folder of python -m zoo.pseudo"),
+        (lambda folder: (folder / SELECTION).write_text("{}"), "class_names: Field required"),
+        (lambda folder: (folder / SELECTION).write_text("{"), "expected an intact select.json"),
         (lambda folder: (folder / "train-0").unlink(), "train-0. Received: no such file"),
         (lambda folder: (folder / "train-0").write_bytes(b"1"), "expected 8 bytes in"),
     ],

@@ -87,23 +87,18 @@ def test_frozen_layers(settings, first):
     np.testing.assert_equal(statistics, now)
 
 
-@pytest.mark.parametrize("classes", [3, 7])
-def test_weights_of_other_classes_are_those_of_the_backbone(tmp_path, capsys, classes):
-    expected, weights = saved(tmp_path, classes=classes)
+@pytest.mark.parametrize("source", [3, 7, "fashion_mnist"])
+def test_weights_of_other_classes_are_those_of_the_backbone(tmp_path, capsys, source):
+    """Of files of so many classes, and packaged ones."""
+    expected, weights = create_model("lambda_resnet14", weights="fashion_mnist"), source
+    if source != "fashion_mnist":
+        expected, weights = saved(tmp_path, classes=source)
     received = network_of(weights=weights)
-    said = "the classifier starts from random weights" in capsys.readouterr().out
-    assert said is (classes == 7)
+    said = f"the classifier starts from random weights: {weights} has other classes"
+    assert (said in capsys.readouterr().out) is (source != 3)
     assert received.output_shape == (None, 3)
-    for layer in expected.layers if classes == 3 else expected.layers[:-1]:
+    for layer in expected.layers if source == 3 else expected.layers[:-1]:
         np.testing.assert_equal(layer.get_weights(), received.get_layer(layer.name).get_weights())
-
-
-def test_packaged_weights_of_other_classes(capsys):
-    network = network_of(weights="fashion_mnist")
-    assert "random weights: fashion_mnist has other classes" in capsys.readouterr().out
-    source = create_model("lambda_resnet14", weights="fashion_mnist", include_top=False)
-    for layer in source.layers:
-        np.testing.assert_equal(layer.get_weights(), network.get_layer(layer.name).get_weights())
 
 
 def test_warm_start_takes_the_layers_in_common(tmp_path, capsys):

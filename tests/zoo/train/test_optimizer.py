@@ -123,31 +123,43 @@ def moved(optimizer, factors, decays, steps=4, scale=1.0) -> list[np.ndarray]:
     return [keras.ops.convert_to_numpy(variable) for variable in variables]
 
 
+LAMB = [(None, 1), (0.0, 1), (0.3, 1), (0.3, 1e-4)]  # decays of the last variable, scales
+
+
 def adam_direction(mean, square, gradient, step, epsilon):
     mean[...] = 0.9 * mean + 0.1 * gradient
     square[...] = 0.999 * square + 0.001 * gradient**2
     return mean / (1 - 0.9**step) / (np.sqrt(square / (1 - 0.999**step)) + epsilon)
 
 
-@pytest.mark.parametrize(("decay", "scale"), [(None, 1), (0.0, 1), (0.3, 1), (0.3, 1e-4)])
-def test_lamb_is_that_of_the_paper(decay, scale):
-    """The last variable only has a decay: the others have a ratio of 1, as in Adam.
+@pytest.mark.parametrize(
+    ("name", "decays", "scale"),
+    [
+        *(("lamb", (None, None, decay), scale) for decay, scale in LAMB),
+        ("adamw", (0.2, None, None), 1),
+    ],
+)
+def test_decay_and_ratio_are_those_of_the_papers(name, decays, scale):
+    """Of LAMB: variables without a decay have a ratio of 1, as in Adam.
 
     Where gradients are small, epsilon counts as in the denominator, not below the root.
+    AdamW decays before each step, by the rate of the variable.
     """
     expected = [value.astype("float64") for value in gradients(100)]
     state = [(np.zeros(shape), np.zeros(shape)) for shape in SHAPES]
     for step in range(1, 5):
         for number, gradient in enumerate(gradients(step - 1, scale)):
-            update = adam_direction(*state[number], gradient, step, 1e-6)
+            epsilon = {"lamb": 1e-6, "adamw": 1e-7}[name]
+            update = adam_direction(*state[number], gradient, step, epsilon)
             rate = 0.1 * (0.5, 0.25, 1)[number]
-            weight = expected[number]
-            if number == 2 and decay is not None:
+            weight, decay = expected[number], decays[number]
+            expected[number] = weight * (1 - rate * (decay or 0)) - rate * update
+            if name == "lamb" and decay is not None:
                 update = update + decay * weight
-                rate *= np.linalg.norm(weight) / np.linalg.norm(update)
-            expected[number] = weight - rate * update
-    lamb = Lamb(learning_rate=0.1, epsilon=1e-6)
-    received = moved(lamb, (0.5, 0.25), (None, None, decay), scale=scale)
+                ratio = np.linalg.norm(weight) / np.linalg.norm(update)
+                expected[number] = weight - rate * ratio * update
+    kind, _, defaults = OPTIMIZERS[name]
+    received = moved(kind(learning_rate=0.1, **defaults), (0.5, 0.25), decays, scale=scale)
     for one, other in zip(received, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6)
 
@@ -166,21 +178,6 @@ def test_lamb_of_zero_norms_has_a_ratio_of_1(value, gradient, decay, expected):
     optimizer.decay([weight], decay)
     optimizer.apply([keras.ops.full((2, 2), gradient)], [weight])
     np.testing.assert_allclose(keras.ops.convert_to_numpy(weight), expected, rtol=1e-5)
-
-
-def test_adamw_decays_before_each_step_by_the_rate_of_the_variable():
-    expected = [value.astype("float64") for value in gradients(100)]
-    state = [(np.zeros(shape), np.zeros(shape)) for shape in SHAPES]
-    decays = (0.2, None, None)
-    for step in range(1, 5):
-        for number, gradient in enumerate(gradients(step - 1)):
-            rate = 0.1 * (0.5, 0.25, 1)[number]
-            update = adam_direction(*state[number], gradient, step, 1e-7)
-            expected[number] = expected[number] * (1 - rate * (decays[number] or 0)) - rate * update
-    adam, *_ = OPTIMIZERS["adamw"]
-    received = moved(adam(learning_rate=0.1), (0.5, 0.25), decays)
-    for one, other in zip(received, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6)
 
 
 def test_clipping_is_by_the_norm_of_all_gradients():

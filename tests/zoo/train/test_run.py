@@ -38,17 +38,23 @@ def test_second_signal_ends_the_process(first, second):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_seed_is_that_of_the_settings(tmp_path):
-    drawn = []
+def test_seed_is_that_of_the_settings_and_automatic_precision_that_of_the_devices(tmp_path):
+    """A run computes in it, and its settings stay as they were given."""
+    runs = []
 
-    class Draws(ClassificationRun):
+    class Fails(ClassificationRun):
+        find_devices = staticmethod(lambda *_: Devices(1, Host(), "TPU"))
+
         def load(self):
-            drawn.append(np.random.random())  # noqa: NPY002
+            runs.append((self.config.training.precision, np.random.random()))  # noqa: NPY002
             raise ZeroDivisionError
 
+    training = {"seed": 7, "precision": "auto"}
+    config = TrainConfig(output_dir=tmp_path / "run", training=training)
     with pytest.raises(ZeroDivisionError):
-        Draws.train(TrainConfig(output_dir=tmp_path / "run", training={"seed": 7}))
-    assert drawn == [np.random.RandomState(7).random()]
+        Fails.train(config)
+    assert runs == [("mixed_bfloat16", np.random.RandomState(7).random())]
+    assert config.training.precision == "auto"
 
 
 def test_second_start_is_refused_while_the_first_one_trains(tmp_path):
@@ -83,24 +89,6 @@ def test_hosts_of_a_run_share_its_folder(tmp_path):
     with pytest.raises(ZeroDivisionError):
         StartsOthers.train(config)
     assert [host.index for host in hosts] == [0, 1, 2]
-
-
-def test_automatic_precision_is_that_of_the_devices(tmp_path):
-    """A run computes in it, and its settings stay as they were given."""
-    runs = []
-
-    class Fails(ClassificationRun):
-        find_devices = staticmethod(lambda *_: Devices(1, Host(), "TPU"))
-
-        def load(self):
-            runs.append(self.config)
-            raise ZeroDivisionError
-
-    config = TrainConfig(output_dir=tmp_path / "run", training={"precision": "auto"})
-    with pytest.raises(ZeroDivisionError):
-        Fails.train(config)
-    assert runs[0].training.precision == "mixed_bfloat16"
-    assert config.training.precision == "auto"
 
 
 def test_ignored_signals_stay_ignored():

@@ -119,17 +119,11 @@ def test_images_of_every_number_of_channels(tmp_path, channels, value):
     assert len(data.warnings) == (channels == 4)
 
 
-def test_other_files_are_refused(tmp_path):
-    write(tmp_path, np.uint8, 3, file_format="array_record")
-    with pytest.raises(ValueError, match=r"^data\.dir: own cannot be read from array_record"):
-        load_data(config(tmp_path, name="own", test_split="train"), 24)
-
-
 @pytest.mark.slow
 def test_array_records_are_converted_by_the_command_of_the_message(tmp_path):
     write(tmp_path, np.uint8, 3, file_format="array_record")
     settings = {"name": "own", "test_split": "train"}
-    with pytest.raises(ValueError, match="convert it") as caught:
+    with pytest.raises(ValueError, match="dir: own cannot be read from array_record") as caught:
         load_data(config(tmp_path, **settings), 24)
     command = str(caught.value).partition("convert it: ")[2].replace("python", sys.executable, 1)
     command = command.replace("NEW_FOLDER", str(tmp_path / "new"))
