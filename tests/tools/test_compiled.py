@@ -23,16 +23,6 @@ TPU_PYTHON = ".venv-tpu/bin/python"
 NETWORK = "lambda_resnet14@32x2:dropout_rate=0.2"
 
 
-def test_defaults_are_the_maps_of_the_docs():
-    config = compiled.Config(device="h100")
-    shapes = [cases[0].input_shape for cases in config.cases()]
-    assert [shape[1:] for shape in shapes] == [
-        (56, 56, 64), (28, 28, 128), (20, 20, 256), (16, 16, 256), (14, 14, 256), (7, 7, 512)
-    ]  # fmt: skip
-    assert {shape[0] for shape in shapes} == {128}
-    assert (config.dtype, config.scopes) == ("mixed_bfloat16", (23,))
-
-
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(("line", "message"), commands.lines("compiled.txt"))
 def test_wrong_settings_are_one_line(line, message, capsys):

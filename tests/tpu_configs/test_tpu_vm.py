@@ -160,13 +160,10 @@ def cloud(tmp_path):
     ("ends", "failing"),
     [
         ("0", []),
-        ("preempted 0", []),
         ("preempted preempted 0", ["create"] * 3),
-        ("0", ["scp"]),
         ("0", ["ssh"] * 2),
         ("0", ["ssh"] * 4),
         ("preempted 0", ["describe", "describe"]),
-        ("preempted 0", ["delete"]),
         ("preempted 0", ["create", "create", "scp", "ssh", "ssh", "ssh", "delete", "describe"]),
     ],
     ids=lambda value: "-".join(value.split() if isinstance(value, str) else value) or "all-work",

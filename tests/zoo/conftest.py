@@ -128,8 +128,7 @@ def bucket_server():
 
 
 @pytest.fixture
-def bucket(bucket_server, monkeypatch) -> str:
+def bucket(bucket_server, environ) -> str:
     """An empty bucket that TensorFlow's client in this process reads and writes."""
-    for name, value in bucket_server.environment.items():
-        monkeypatch.setenv(name, value)
+    environ(**bucket_server.environment)
     return f"gs://bucket{next(bucket_server.numbers)}"

@@ -86,13 +86,6 @@ def test_top_is_a_positive_integer(classifier, china, top):
         classifier(china, top=top)
 
 
-def test_models_by_name(weights, china):
-    classifier = load_classifier("lambda_resnet14", weights, ["a", "b", "c"], image_size=32)
-    assert {score.name for score in classifier(china)} == {"a", "b", "c"}
-    with pytest.raises(ValueError, match="expected class_names with weights alone"):
-        load_classifier("runs/x", class_names=["a", "b"], image_size=32)
-
-
 def test_training_is_that_of_the_command(tmp_path, monkeypatch):
     """tests/zoo/test_docs.py trains with it."""
     monkeypatch.setattr(classification, "train", lambda config: {"settings": config.to_yaml()})

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 from support.commands import fail
-from support.record_files import jpeg
 
 from zoo.cli.main import Verb
 
@@ -15,12 +14,6 @@ from zoo.cli.main import Verb
 def place(bucket, bucket_server, run) -> str:
     bucket_server.fill(run, f"{bucket[5:]}/run")
     return f"{bucket}/run"
-
-
-@pytest.fixture
-def photo(tmp_path) -> str:
-    (tmp_path / "photo.jpg").write_bytes(jpeg(5))
-    return str(tmp_path / "photo.jpg")
 
 
 @pytest.mark.slow

@@ -104,35 +104,40 @@ def test_folder_that_is_held_and_stays_empty_is_removed_if_it_is_new(tmp_path):
     assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
 
 
-def test_another_process_removes_an_empty_folder_before_it_is_held(tmp_path, monkeypatch):
-    folder, flock, calls = tmp_path / "run", fcntl.flock, []
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """Lets another process do something before each call of a function; counts the calls."""
 
-    def removed_at_first(descriptor, operation):
-        calls.append(operation)
-        if len(calls) == 1:
-            folder.rmdir()
-        flock(descriptor, operation)
+    def watch(module, name, others) -> list:
+        function, calls = getattr(module, name), []
 
-    monkeypatch.setattr(fcntl, "flock", removed_at_first)
+        def called(*arguments, **named):
+            calls.append(arguments or named)
+            others(len(calls), *arguments, **named)
+            return function(*arguments, **named)
+
+        monkeypatch.setattr(module, name, called)
+        return calls
+
+    return watch
+
+
+def test_another_process_removes_an_empty_folder_before_it_is_held(tmp_path, meanwhile):
+    folder = tmp_path / "run"
+    calls = meanwhile(fcntl, "flock", lambda number, *_: number > 1 or folder.rmdir())
     with files.held(folder):
         assert len(calls) == 2
         assert folder.is_dir()
 
 
-def test_another_process_removes_a_folder_before_it_is_tried(tmp_path, monkeypatch):
+def test_another_process_removes_a_folder_before_it_is_tried(tmp_path, meanwhile):
     """Both commands can then write."""
-    tried, mkdtemp = [], tempfile.mkdtemp
     (tmp_path / "new" / "exports").mkdir(parents=True)
-
-    def removed_before(dir, **arguments):
-        tried.append(dir)
-        if len(tried) < 3:
-            os.rmdir(dir)
-        return mkdtemp(dir=dir, **arguments)
-
-    monkeypatch.setattr(tempfile, "mkdtemp", removed_before)
+    remove = lambda number, dir, **_: number > 2 or os.rmdir(dir)  # noqa: E731
+    tried = meanwhile(tempfile, "mkdtemp", remove)
     files.check_output(tmp_path / "new" / "exports")
-    assert tried == [tmp_path / "new" / "exports", tmp_path / "new", tmp_path]
+    places = [tmp_path / "new" / "exports", tmp_path / "new", tmp_path]
+    assert [call["dir"] for call in tried] == places
     with pytest.raises(ValueError, match=r"to write to\. Received: '/proc/none' \(No such file"):
         files.check_output(Path("/proc/none"))
 
@@ -144,11 +149,11 @@ def test_another_process_leaves_an_empty_folder_that_is_held(tmp_path):
         assert (tmp_path / "run").is_dir()
 
 
-def test_file_system_without_locks_holds_nothing(tmp_path, monkeypatch):
+def test_file_system_without_locks_holds_nothing(tmp_path, meanwhile):
     def fail(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(fcntl, "flock", fail)
+    meanwhile(fcntl, "flock", fail)
     with files.held(tmp_path), files.held(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
@@ -194,16 +199,10 @@ def test_writing_clears_away_what_was_left_of_the_same_file(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == [".partial-1-b", ".partial-2-a", "a"]
 
 
-def test_taken_for_left_over_before_it_is_locked(tmp_path, monkeypatch):
-    made, mkdtemp = [], tempfile.mkdtemp
-
-    def first_one_removed(**arguments):
-        made.append(mkdtemp(**arguments))
-        if len(made) == 1:
-            files.remove_partial(tmp_path)
-        return made[-1]
-
-    monkeypatch.setattr(tempfile, "mkdtemp", first_one_removed)
+def test_taken_for_left_over_before_it_is_locked(tmp_path, meanwhile):
+    remove = lambda number, *_, **__: number > 1 or files.remove_partial(tmp_path)  # noqa: E731
+    meanwhile(os, "open", remove)
+    made = meanwhile(tempfile, "mkdtemp", lambda *_, **__: None)
     with files.atomic_write(tmp_path / "a") as path:
         path.write_text("new")
     assert len(made) == 2

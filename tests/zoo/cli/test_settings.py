@@ -40,7 +40,6 @@ def test_a_name_is_understood_in_any_folder(here):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name.yaml", "expected a YAML file. Received: 'name.yaml', not found"),
         ("a/name", "expected a YAML file. Received: 'a/name', not found"),
         ("lambda_resnet14_digit", "or the name of a configuration.*did you mean 'lambda_"),
     ],

@@ -175,7 +175,6 @@ def test_labels_of_other_classes_and_large_batches_are_refused(folder):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"pseudo": {"ratio": 2}}, "ratio needs dir"),
         ({"pseudo": {"dir": "x", "ratio": 0.3}}, "whole number of pseudo-labeled images"),
         ({"pseudo": {"dir": "x"}, "class_weights": "balanced"}, "expected no data.class_weights"),
         ({"pseudo": {"dir": "x", "labels": "hard", "temperature": 2}}, "needs labels=soft"),

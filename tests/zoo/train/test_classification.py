@@ -331,10 +331,6 @@ def test_rest_of_an_interrupted_run(done, patience):
     calls, (step, epochs) = [], done
     progress = Progress(step, [{"val_accuracy": 0.5}] * epochs, [0] * epochs)
 
-    class Evaluates(ClassificationRun):
-        def evaluate_again(self, test, epoch, _):
-            calls.append(f"evaluation of epoch {epoch}")
-
     def fit(data, *, initial_epoch, epochs, steps_per_epoch, validation_steps, **_):
         (first_step, parts), size = data
         assert (parts, size, validation_steps) == (4, 16, 6)
@@ -345,9 +341,10 @@ def test_rest_of_an_interrupted_run(done, patience):
     words = "--training.epochs 3 --training.gradient_accumulation_steps 4"
     words += " --optimizer.warmup_epochs 0"
     config = parse(f"{words} --training.early_stopping_epochs {patience}")
-    run = Evaluates(config, None, resumed=True)
+    devices = SimpleNamespace(distribute=lambda batches, size: (batches(ONLY_HOST), size))
+    run = ClassificationRun(config, devices, resumed=True)
+    run.evaluate_again = lambda _, epoch, __: calls.append(f"evaluation of epoch {epoch}")
     run.classes = 10
-    run.devices = SimpleNamespace(distribute=lambda batches, size: (batches(ONLY_HOST), size))
     train = SimpleNamespace(
         batches=lambda size, classes, first_step, host, parts, normalize: (first_step, parts),
         step_size=lambda size: size,

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zoo.config import DataConfig
-from zoo.data.augment import fold_in
-from zoo.data.sources import base
+from zoo.data.augment import fold_in, random_window, to_uint8
+from zoo.data.crops import resize_window
 from zoo.data.sources.base import DataSource, IndexedSource
 from zoo.data.sources.stored import Pixels
 from zoo.devices import ONLY_HOST
@@ -68,25 +68,18 @@ class Source(DataSource):
 
 
 @pytest.mark.parametrize("resize", ["crop", "pad"])
-def test_windows_and_flips_have_seeds_of_their_own(monkeypatch, resize):
-    seeds = {}
-
-    def window(shape, seed):
-        seeds["window"] = seed.numpy().tolist()
-        return tf.concat([[0, 0], shape[:2]], 0)
-
-    def flip(image, seed):
-        seeds["flip"] = seed.numpy().tolist()
-        return image[:, ::-1]
-
-    monkeypatch.setattr(base, "random_window", window)
-    monkeypatch.setattr(tf.image, "stateless_random_flip_left_right", flip)
+def test_windows_and_flips_have_seeds_of_their_own(resize):
     pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), "uint8")
-    seed = tf.constant([3, 8], tf.int64)
-    read = partial(Pixels().read, tf.constant(pixels))
-    image = Source(DataConfig(resize=resize)).augmented(read, seed, 8)
-    np.testing.assert_array_equal(image, pixels[:, ::-1])
-    assert seeds == {"window": [3, 8], "flip": fold_in(seed, 1).numpy().tolist()}
+    read, source = partial(Pixels().read, tf.constant(pixels)), Source(DataConfig(resize=resize))
+    for number in range(8):
+        seed = tf.constant([3, number], tf.int64)
+        window = partial(random_window, seed=seed)
+        if resize == "crop":
+            image = tf.image.resize(read(window=window), (8, 8))
+        else:
+            image = resize_window(read(), resize, window, 8)
+        expected = tf.image.stateless_random_flip_left_right(to_uint8(image), fold_in(seed, 1))
+        np.testing.assert_array_equal(source.augmented(read, seed, 8), expected)
 
 
 def test_a_resumed_run_compares_what_it_noted(tmp_path):
