@@ -2,6 +2,7 @@
 
 import ast
 import base64
+import os
 import re
 import struct
 from pathlib import Path
@@ -111,11 +112,10 @@ def test_every_notebook_is_listed_and_tested():
 @pytest.mark.slow
 @pytest.mark.one_backend
 @pytest.mark.parametrize("name", CASES)
-def test_runs_and_learns(name, tmp_path, monkeypatch):
+def test_runs_and_learns(name, tmp_path):
     """In a folder like that of the checkout, and as a reader runs it: without settings of logs."""
-    for variable, value in {"PYTHONPATH": str(ROOT), "KERAS_BACKEND": "tensorflow"}.items():
-        monkeypatch.setenv(variable, value)
-    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "KERAS_BACKEND": "tensorflow"}
+    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
     folder = tmp_path / "notebooks"
     folder.mkdir()
     (tmp_path / "tests").symlink_to(ROOT / "tests")
@@ -125,7 +125,7 @@ def test_runs_and_learns(name, tmp_path, monkeypatch):
     counted = str(counts_memory()).lower()
     cell.source = case.parameters.replace('memory = "true"', f'memory = "{counted}"')
     client = NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(folder)}})
-    client.execute()
+    client.execute(env=environment)
 
     check_outputs(notebook)
     logged = stderr_of(notebook).splitlines()
