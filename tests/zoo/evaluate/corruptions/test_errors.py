@@ -10,7 +10,7 @@ from support.imagenet_variants import logits, random_colors, run, write_network,
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.config import DataConfig
-from zoo.evaluate.corruptions import errors, plots
+from zoo.evaluate.corruptions import errors
 from zoo.evaluate.corruptions.errors import CorruptionErrors
 from zoo.inference.classifier import Classifier
 from zoo.inference.source.base import load_images
@@ -89,16 +89,3 @@ def test_the_corruptions_of_the_benchmark():
     assert names <= known
     alexnet = list(errors.ALEXNET.values())
     assert np.mean(alexnet) == pytest.approx(0.789, abs=5e-4)  # unnormalized error of AlexNet
-
-
-def test_corruptions_have_a_row_each(tmp_path, figures):
-    errors = np.linspace(0.1, 0.9, 15).reshape(3, 5)
-    names, path = ["fog", "snow", "frost"], tmp_path / "corruptions.png"
-    plots.plot_corruptions(names, errors, [0.5, 0.6, 0.7], "title", path)
-    (axis,) = figures[0].axes
-    np.testing.assert_allclose([bar.get_width() for bar in axis.patches], 100 * errors.mean(1))
-    *severities, alexnet = axis.collections
-    points = [100 * errors[:, 4], [0, 1, 2]]
-    np.testing.assert_allclose(severities[4].get_offsets().T, points)
-    np.testing.assert_allclose(alexnet.get_offsets().T, [[50, 60, 70], [0, 1, 2]])
-    assert [text.get_text() for text in axis.get_yticklabels()] == names
