@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 sys.modules.setdefault("openvino_telemetry", None)  # pyright: ignore[reportArgumentType]
 
 
+# In accuracy control: operations that go to float32 at most, images by which they are ranked.
+MOST_IN_FLOAT32, RANKING = 10, 100
+
+
 class OpenVINO:
     """OpenVINO's `model.xml` and `model.bin`: input `images`, output `probabilities`.
 
@@ -90,6 +94,9 @@ def _quantized(model: Any, classifier: "Classifier", options: Options) -> tuple[
             nncf.Dataset(options.held_out, lambda one: one[0][None]),
             _accuracy,
             max_drop=options.max_loss,
+            advanced_accuracy_restorer_parameters=nncf.AdvancedAccuracyRestorerParameters(
+                max_num_iterations=MOST_IN_FLOAT32, ranking_subset_size=RANKING
+            ),
             **settings,
         )
     lost = sorted(_in_8_bits(quantized) - _in_8_bits(accurate))
