@@ -26,12 +26,12 @@ class CalibrationImages:
         number = min(len(options.calibration), MOST)
         chosen = np.linspace(0, len(options.calibration) - 1, number).astype(int)
         self.files: list[Path] = [options.calibration[i] for i in chosen]
-        self._classifier, self._batch = classifier, options.batch_size or 1
+        self._classifier, self.batch = classifier, options.batch_size or 1
         check_readable([str(path) for path in self.files])
 
     def __iter__(self) -> Iterator[np.ndarray[Any, Any]]:
         for path in self.files:
-            yield np.stack([self._classifier.view(path)] * self._batch)
+            yield np.stack([self._classifier.view(path)] * self.batch)
 
     def __len__(self) -> int:
         return len(self.files)

@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,8 +92,8 @@ def _quantized(model: Any, classifier: "Classifier", options: Options) -> tuple[
         accurate: Any = nncf.quantize_with_accuracy_control(
             model,
             nncf.Dataset(images),
-            nncf.Dataset(options.held_out, lambda one: one[0][None]),
-            _accuracy,
+            nncf.Dataset(options.held_out, lambda one: np.stack([one[0]] * images.batch)),
+            partial(_accuracy, images.batch),
             max_drop=options.max_loss,
             advanced_accuracy_restorer_parameters=nncf.AdvancedAccuracyRestorerParameters(
                 max_num_iterations=MOST_IN_FLOAT32, ranking_subset_size=RANKING
@@ -105,13 +106,14 @@ def _quantized(model: Any, classifier: "Classifier", options: Options) -> tuple[
 
 
 def _accuracy(
-    model: Any, held_out: Iterable[tuple[np.ndarray[Any, Any], int]]
+    batch: int, model: Any, held_out: Iterable[tuple[np.ndarray[Any, Any], int]]
 ) -> tuple[float, list[list[np.ndarray[Any, Any]]]]:
     """Returns the accuracy of a compiled model, and the outputs of each image."""
     right, outputs = [], []
     for image, label in held_out:
-        outputs.append([model(image[None])[0]])
-        right.append(outputs[-1][0].argmax() == label)
+        probabilities = model(np.stack([image] * batch))[0][:1]
+        outputs.append([probabilities])
+        right.append(probabilities.argmax() == label)
     return float(np.mean(right)), outputs
 
 
