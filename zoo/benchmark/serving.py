@@ -144,15 +144,10 @@ def layer_times(folder: Path, images: Any) -> dict[str, float]:
     """Returns milliseconds of a call of an OpenVINO export, by kind of layer, the longest first."""
     import openvino
 
-    from zoo.export.openvino import keeping_signal_stack
+    from zoo.export.openvino import compiled
 
-    settings = {
-        "INFERENCE_PRECISION_HINT": "f32",
-        "INFERENCE_NUM_THREADS": threads(),
-        "PERF_COUNT": True,
-    }
-    with keeping_signal_stack():
-        model = openvino.Core().compile_model(folder / "model.xml", "CPU", settings)
+    model = openvino.Core().read_model(folder / "model.xml")
+    model = compiled(model, threads(), PERF_COUNT=True)
     request, total = model.create_infer_request(), defaultdict[str, float](float)
     request.infer({"images": images})  # the first call is slow
     for _ in range(CALLS):
@@ -212,6 +207,7 @@ def _timm_paths(name: str, size: int) -> dict[str, Predict]:
     import openvino
 
     from zoo.benchmark.backends import Torch
+    from zoo.export.openvino import compiled as for_cpu
     from zoo.export.openvino import keeping_signal_stack
 
     nncf, torch = import_module("nncf"), import_module("torch")
@@ -225,9 +221,7 @@ def _timm_paths(name: str, size: int) -> dict[str, Predict]:
         return lambda images: step(len(images)).run(1)
 
     def in_openvino(model: Any) -> Predict:
-        settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads()}
-        with keeping_signal_stack():
-            network = openvino.compile_model(model, "CPU", settings)
+        network = for_cpu(model, threads())
         return lambda images: network(images.reshape(len(images), 3, size, size))
 
     network = parse(f"timm.{name}@{size}").build().eval()

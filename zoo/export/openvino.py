@@ -89,6 +89,7 @@ def _quantized(model: Any, classifier: "Classifier", options: Options) -> tuple[
         quantized = nncf.quantize(model, nncf.Dataset(images), **settings)
         if options.max_loss is None:
             return quantized, []
+        # It does not say what it changes: the two are compared.
         accurate: Any = nncf.quantize_with_accuracy_control(
             model,
             nncf.Dataset(images),
@@ -151,17 +152,24 @@ def keeping_signal_stack() -> Iterator[None]:
         system.sigaltstack(ctypes.byref(before), None)
 
 
+def compiled(model: Any, threads: int = 0, precision: str = "f32", **settings: Any) -> Any:
+    """Compiles a model for the CPU, with further settings of OpenVINO."""
+    import openvino
+
+    # Recent processors would compute in bfloat16 by default.
+    settings |= {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": threads}
+    with keeping_signal_stack():
+        return openvino.compile_model(model, "CPU", settings)
+
+
 class Runtime:
     """OpenVINO on the CPU, on `threads` threads; 0: one per core. `"bf16"` rounds to bfloat16."""
 
     def __init__(self, folder: Path, threads: int = 0, precision: str = "f32") -> None:
         import openvino
 
-        # Recent processors would compute in bfloat16 by default.
-        settings = {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": threads}
         model = openvino.Core().read_model(folder / "model.xml")
-        with keeping_signal_stack():
-            self._model: Any = openvino.compile_model(model, "CPU", settings)
+        self._model: Any = compiled(model, threads, precision)
 
     def signatures(self) -> Signatures:
         inputs, outputs = (
