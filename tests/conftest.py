@@ -35,7 +35,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
-from support import leftovers, needs
+from support import leftovers, needs, turns
 
 leftovers.watch()
 
@@ -43,14 +43,23 @@ leftovers.watch()
 SHARED = ("run", "first", "server", "imagenet", "folders", "exported", "installed")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "of the slow tests the Nth of M parts"
+    parser.addoption("--turn", metavar="N/M", type=turns.parse, help=text)
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Starts with the slow tests, so that no worker is alone with them at the end."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     for item in items:
         used = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
         if used and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(f"{used[0]} of {item.path.parent.name}"))
+    if turn := config.getoption("--turn"):
+        left = turns.others(items, turn)
+        items[:] = [item for item in items if item not in left]
+        config.hook.pytest_deselected(items=left)
 
 
 @pytest.hookimpl(tryfirst=True)

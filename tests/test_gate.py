@@ -1,12 +1,15 @@
 """Continuous integration runs every test: its parts, the Makefile, markers and environments."""
 
 import re
+import subprocess
 import tomllib
 from itertools import chain, combinations
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from _pytest.mark.expression import Expression
+from support import turns
 from support.needs import NEEDS
 
 pytestmark = pytest.mark.one_backend
@@ -74,6 +77,23 @@ def test_every_marker_is_selected():
         assert [one.evaluate(has) for one in whole].count(True) == 1, markers
     named = " ".join(words for part in parts_of_ci() for _, words, _ in commands(part))
     assert set(named.split()) - {"not", "or", "and"} <= MARKERS
+
+
+def test_commits_take_turns_with_all_slow_tests():
+    (rule,) = re.findall(r"(?m)^export TURN=.*$", (ROOT / ".ci/run").read_text("utf-8"))
+    shell = [f"commit=5a{last}; {rule}; echo $TURN" for last in "0123456789abcdef"]
+    found = [subprocess.check_output(["bash", "-c", line], text=True) for line in shell]
+    assert {found.count(turn) for turn in found} == {8}
+    parsed = {turns.parse(turn.strip()) for turn in found}
+    assert parsed == {(1, 2), (2, 2)}
+    shared = {"slow": True, "xdist_group": pytest.mark.xdist_group("shared").mark}
+    marks = [{}, {"slow": True}, shared, shared, *[{"slow": True}] * 3]
+    items = [
+        SimpleNamespace(nodeid=f"test {number}", get_closest_marker=found.get)
+        for number, found in enumerate(marks)
+    ]
+    halves = [[items.index(item) for item in turns.others(items, turn)] for turn in parsed]
+    assert sorted(halves) == [[1, 4, 6], [2, 3, 5]]
 
 
 def test_what_other_environments_have_is_tested_there():
