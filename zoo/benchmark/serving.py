@@ -225,6 +225,9 @@ def _timm_paths(name: str, size: int) -> dict[str, Predict]:
         return lambda images: network(images.reshape(len(images), 3, size, size))
 
     network = parse(f"timm.{name}@{size}").build().eval()
+    for layer in network.modules():  # OpenVINO drops biases of 0, which training does not leave
+        if isinstance(layer, torch.nn.BatchNorm2d):
+            torch.nn.init.normal_(layer.bias, std=0.1)
     shape = (1, 3, size, size)
     model = openvino.convert_model(
         network, input=[-1, *shape[1:]], example_input=torch.zeros(shape)
