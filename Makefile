@@ -32,8 +32,8 @@ demo-detection: .venv/installed  ## Train a small Mask R-CNN on drawn shapes, ex
 	  runs/shapes/coco/val/000000.jpg runs/shapes/coco/val/000001.jpg
 	.venv/bin/python -m zoo.evaluate --run runs/shapes/run --output runs/shapes/evaluation
 
-# A few tests at a time, of which the slow ones come first: the workers end together. TURN=1/2 takes
-# every second slow test.
+# A few tests at a time, of which the slow ones come first: the workers end together. TURN=1/3 takes
+# every third slow test.
 WORKERS = -n 2 --dist loadgroup --durations=40 $(if $(TURN),--turn $(TURN))
 ALL = -m "slow or not slow"  # what pyproject.toml leaves out of `make test`, too
 

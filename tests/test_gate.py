@@ -81,19 +81,19 @@ def test_every_marker_is_selected():
 
 def test_commits_take_turns_with_all_slow_tests():
     (rule,) = re.findall(r"(?m)^export TURN=.*$", (ROOT / ".ci/run").read_text("utf-8"))
-    shell = [f"commit=5a{last}; {rule}; echo $TURN" for last in "0123456789abcdef"]
-    found = [subprocess.check_output(["bash", "-c", line], text=True) for line in shell]
-    assert {found.count(turn) for turn in found} == {8}
-    parsed = {turns.parse(turn.strip()) for turn in found}
-    assert parsed == {(1, 2), (2, 2)}
+    shell = f"for last in {{0..9}}{{a..f}}; do commit=5a$last; {rule}; echo $TURN; done"
+    found = subprocess.check_output(["bash", "-c", shell], text=True).split()
+    assert {found.count(turn) for turn in found} == {20}
+    parsed = {turns.parse(turn) for turn in found}
+    assert parsed == {(1, 3), (2, 3), (3, 3)}
     shared = {"slow": True, "xdist_group": pytest.mark.xdist_group("shared").mark}
     marks = [{}, {"slow": True}, shared, shared, *[{"slow": True}] * 3]
     items = [
         SimpleNamespace(nodeid=f"test {number}", get_closest_marker=found.get)
         for number, found in enumerate(marks)
     ]
-    halves = [[items.index(item) for item in turns.others(items, turn)] for turn in parsed]
-    assert sorted(halves) == [[1, 4, 6], [2, 3, 5]]
+    parts = [[items.index(item) for item in turns.others(items, turn)] for turn in parsed]
+    assert sorted(parts) == [[1, 2, 3, 5, 6], [1, 4, 5], [2, 3, 4, 6]]
 
 
 def test_what_other_environments_have_is_tested_there():

@@ -1,4 +1,4 @@
-"""Slow tests that take turns: `--turn 1/2` keeps every second one, and all that are not slow."""
+"""Slow tests that take turns: `--turn 1/3` keeps every third one, and all that are not slow."""
 
 import argparse
 import re
@@ -7,10 +7,10 @@ import pytest
 
 
 def parse(text: str) -> tuple[int, int]:
-    """Reads `"1/2"` as the first of two parts."""
+    """Reads `"1/3"` as the first of three parts."""
     found = re.fullmatch(r"(\d+)/(\d+)", text)
     if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise argparse.ArgumentTypeError(f"expected N/M, such as 1/2. Received: {text!r}")
+        raise argparse.ArgumentTypeError(f"expected N/M, such as 1/3. Received: {text!r}")
     return int(found[1]), int(found[2])
 
 
