@@ -89,8 +89,8 @@ def test_commits_take_turns_with_all_slow_tests():
     shared = {"slow": True, "xdist_group": pytest.mark.xdist_group("shared").mark}
     marks = [{}, {"slow": True}, shared, shared, *[{"slow": True}] * 3]
     items = [
-        SimpleNamespace(nodeid=f"test {number}", get_closest_marker=found.get)
-        for number, found in enumerate(marks)
+        SimpleNamespace(nodeid=f"test {number}", get_closest_marker=names.get)
+        for number, names in enumerate(marks)
     ]
     parts = [[items.index(item) for item in turns.others(items, turn)] for turn in parsed]
     assert sorted(parts) == [[1, 2, 3, 5, 6], [1, 4, 5], [2, 3, 4, 6]]
