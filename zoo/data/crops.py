@@ -19,6 +19,7 @@ ORIENTATION = 0x0112  # the tag of EXIF
 # Whether rows and columns are reversed in EXIF's orientations 1 to 4; in 5 to 8, the image is
 # transposed first.
 REVERSED = ((False, False), (False, True), (True, True), (True, False))
+ACCURATE = "INTEGER_ACCURATE"  # inverse of the cosine transform, as in Pillow
 KERNELS = {"bilinear": "triangle", "bicubic": "keyscubic", "lanczos": "lanczos3"}
 
 # Takes the shape (height, width, channels) of an image; returns top, left, height and width.
@@ -26,8 +27,21 @@ Window = Callable[[tf.Tensor], tf.Tensor]
 
 
 def decode_center(encoded: tf.Tensor | bytes, preprocessing: Preprocessing) -> tf.Tensor:
-    """Decodes and crops a file as in evaluation, prediction and exports, in a graph too."""
-    return resize_center(decode(encoded), preprocessing)
+    """Decodes and crops a file as in evaluation, prediction and exports, in a graph too.
+
+    The crop is float32 in [0, 255]. Of most JPEG files, little more than it is decoded.
+    """
+
+    def part() -> tf.Tensor:
+        def take(window: tf.Tensor) -> tf.Tensor:
+            return tf.image.decode_and_crop_jpeg(encoded, window, 3, dct_method=ACCURATE)
+
+        return _center(tf.image.extract_jpeg_shape(encoded)[:2], take, preprocessing)
+
+    def whole() -> tf.Tensor:
+        return resize_center(decode(encoded), preprocessing)
+
+    return tf.cond(_is_upright_jpeg(encoded), part, whole)
 
 
 def resize_center(image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
@@ -38,10 +52,23 @@ def resize_center(image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
     size, known = preprocessing.image_size, tuple(image.shape[:2])
     if known == (size, size) and size == preprocessing.resized(size, size, size):
         return tf.cast(image, tf.float32)
-    shape = tf.shape(image)[:2]
+    return _center(tf.shape(image)[:2], lambda window: cut(image, lambda _: window), preprocessing)
+
+
+def _center(
+    shape: tf.Tensor, take: Callable[[tf.Tensor], tf.Tensor], preprocessing: Preprocessing
+) -> tf.Tensor:
+    """Crops the center of an image of a shape; `take` returns a window of its pixels."""
+    size = preprocessing.image_size
     resized = preprocessing.resized(shape, tf.reduce_min(shape), tf.reduce_max(shape))
-    first = tf.round((resized - size) / 2)
-    return _scale(image, size, resized / shape, first, preprocessing.interpolation)
+    scale, first = resized / shape, tf.round((resized - size) / 2)
+    # The widest kernel reaches 3 pixels; decoding needs 2 more for colors at half resolution.
+    reach = 3 / tf.minimum(scale, 1) + 2
+    limits = tf.zeros_like(scale), tf.cast(shape, scale.dtype)
+    begin = tf.clip_by_value(tf.floor(first / scale - reach), *limits)
+    end = tf.clip_by_value(tf.math.ceil((first + size) / scale + reach), *limits)
+    part = take(tf.cast(tf.concat([begin, end - begin], 0), tf.int32))
+    return _scale(part, size, scale, first - begin * scale, preprocessing.interpolation)
 
 
 def resize_window(image: tf.Tensor, resize: str, window: Window, size: int) -> tf.Tensor:
@@ -85,7 +112,7 @@ def decode(encoded: tf.Tensor | bytes) -> tf.Tensor:
         encoded = tf.identity(encoded)
 
     def jpeg() -> tf.Tensor:
-        return tf.io.decode_jpeg(encoded, 3, dct_method="INTEGER_ACCURATE")  # as Pillow
+        return tf.io.decode_jpeg(encoded, 3, dct_method=ACCURATE)
 
     def on_white() -> tf.Tensor:
         image = tf.cast(tf.io.decode_png(encoded, 4), tf.uint16)
@@ -159,7 +186,11 @@ def decode_window(encoded: tf.Tensor, window: Window) -> tf.Tensor:
     def whole() -> tf.Tensor:
         return cut(decode(encoded), window)
 
-    return tf.cond(tf.image.is_jpeg(encoded) & (orientation(encoded) == 1), part, whole)
+    return tf.cond(_is_upright_jpeg(encoded), part, whole)
+
+
+def _is_upright_jpeg(encoded: tf.Tensor | bytes) -> Any:
+    return tf.image.is_jpeg(encoded) & (orientation(encoded) == 1)
 
 
 def cut(image: Any, window: Window) -> tf.Tensor:

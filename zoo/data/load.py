@@ -14,7 +14,7 @@ from lambda_keras.layers.arguments import is_positive_integer
 from zoo.backend import memory_bytes
 from zoo.config import DataConfig
 from zoo.data.augment import Mix, color_jitter, either, fold_in, rand_augment, random_erasing
-from zoo.data.crops import attempt, resize_center
+from zoo.data.crops import attempt
 from zoo.data.errors import naming_errors, no_autograph
 from zoo.data.in_memory import decoded
 from zoo.data.record_files import GROUP
@@ -349,7 +349,7 @@ def readers(
     size, kept = preprocessing.image_size, stored or source.stored
 
     def test(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        return resize_center(kept.read(image), preprocessing)
+        return kept.center(image, preprocessing)
 
     # Optional augmentations, each with the constant that is folded into its seed.
     changes: dict[int, Callable[..., tf.Tensor]] = {}

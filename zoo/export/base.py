@@ -35,6 +35,7 @@ class Options:
     calibration: Sequence[Path] = ()  # image files, for int8
     batch_size: int | None = None  # of every call, with static shapes; None: any
     io_type: Literal["int8", "uint8"] | None = None
+    activation_type: Literal["int8", "uint8"] = "uint8"
     layout: Literal["nhwc", "nchw"] = "nhwc"
     default_signature: str = IMAGES  # the one that `DEFAULT` equals
     lambda_maps: Sequence[str] = ()  # names of layers

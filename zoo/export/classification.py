@@ -42,6 +42,8 @@ class ExportConfig(ClassifierOptions):
     """int8: folder of 10 or more images like those that the model will see; 300 are enough."""
     io_type: Literal["int8", "uint8"] | None = None
     """litert, with int8: integer input and output, for accelerators without floats."""
+    activation_type: Literal["int8", "uint8"] = "uint8"
+    """onnx, with int8: int8 is symmetric, which TensorRT needs; uint8 is faster on CPUs."""
     batch_size: int | None = Field(default=None, ge=1, le=1024)
     """onnx, litert, openvino: images of each call, with which all shapes are static; None: any."""
     layout: Literal["nhwc", "nchw"] = "nhwc"
@@ -61,6 +63,7 @@ class ExportConfig(ClassifierOptions):
             () if self.calibration is None else (self.calibration,),
             self.batch_size,
             self.io_type,
+            self.activation_type,
             self.layout,
             self.default_signature,
             tuple(self.lambda_maps),
@@ -83,9 +86,9 @@ class ExportConfig(ClassifierOptions):
             "--quantize int8, and with it alone",
             f"quantize={self.quantize!r}, calibration={str(self.calibration)!r}",
         )
-        expected = "io_type: expected --quantize int8 with it"
-        received = f"quantize={self.quantize!r}"
-        require(self.io_type is None or self.quantize == "int8", expected, received)
+        for name in {"io_type", "activation_type"} & self.options().changed().keys():
+            received = f"quantize={self.quantize!r}"
+            require(self.quantize == "int8", f"{name}: expected --quantize int8 with it", received)
         return self
 
 

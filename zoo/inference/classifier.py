@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ from lambda_keras.applications import fold_batch_normalization, preprocess_input
 from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.layers.arguments import is_positive_integer
 from zoo.data.ahead import read_ahead
-from zoo.data.crops import resize_center
+from zoo.data.crops import decode_center, resize_center
 from zoo.errors import require
-from zoo.inference.images import Image, read_pixels, several
+from zoo.inference.images import Image, read_image, several
 from zoo.inference.predictions import ClassScore, check_outputs
 from zoo.model_card import LABELS, versions
 from zoo.precision import resolve_precision
@@ -133,7 +133,18 @@ class Classifier:
 
     def view(self, image: Image) -> np.ndarray:
         """Preprocesses an image for the model: `(size, size, 3)`, in [0, 255]."""
-        return resize_center(tf.constant(read_pixels(image)), self.preprocessing).numpy()
+        return read_image(image, self._decode_center, self._resize_center).numpy()
+
+    @cached_property
+    def _decode_center(self) -> Any:
+        decoded = partial(decode_center, preprocessing=self.preprocessing)
+        return tf.function(decoded, [tf.TensorSpec([], tf.string)], autograph=False)
+
+    @cached_property
+    def _resize_center(self) -> Any:
+        resized = partial(resize_center, preprocessing=self.preprocessing)
+        pixels = tf.TensorSpec([None, None, 3], tf.uint8)
+        return tf.function(resized, [pixels], autograph=False)
 
     def card(self, normalizes: str) -> dict[str, str]:
         """Returns card fields about inputs, classes and size; `normalizes` names a step."""

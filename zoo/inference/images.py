@@ -1,9 +1,9 @@
 """Images as arguments: paths of image files, Pillow images, or pixels."""
 
 import os
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -15,6 +15,7 @@ from zoo.data.image_files import is_pillow, to_jpeg_or_png, to_png
 from zoo.errors import printable, require, shorten
 from zoo.files import why_no_file
 
+T = TypeVar("T")
 Image = Any  # the path of a file, a Pillow image, or pixels
 
 
@@ -33,6 +34,16 @@ def several(images: Any) -> tuple[list[Image], bool]:
 
 def read_pixels(image: Image) -> np.ndarray:
     """Decodes an image, upright on a white background: uint8 `(height, width, 3)`, RGB."""
+    return read_image(image, lambda content: decode(content).numpy(), np.asarray)
+
+
+def read_image(
+    image: Image, of_file: Callable[[bytes], T], of_pixels: Callable[[np.ndarray], T]
+) -> T:
+    """Calls a function with the content of a JPEG or PNG file, or with pixels, of an image.
+
+    Raises `ValueError` with the name of an unreadable file.
+    """
     check_process()
     if isinstance(image, str | os.PathLike):
         try:
@@ -40,13 +51,13 @@ def read_pixels(image: Image) -> np.ndarray:
                 raise ValueError(why)
             content = to_jpeg_or_png(Path(image).read_bytes())
             check_header(content)
-            return decode(content).numpy()
+            return of_file(content)
         except (OSError, ValueError, tf.errors.OpError) as error:
             name = shorten(printable(image), 200)
             raise ValueError(f"unreadable image: {name} ({reason(error)})") from None
     if is_pillow(image):
         try:
-            return decode(to_png(image)).numpy()
+            return of_file(to_png(image))
         except (OSError, ValueError) as error:  # Pillow reads files lazily
             raise ValueError(f"unreadable image of Pillow: {printable(error)}") from None
     shape: Any = getattr(image, "shape", ())
@@ -57,4 +68,4 @@ def read_pixels(image: Image) -> np.ndarray:
         "width, 3)",
         f"a {type(image).__name__} of {getattr(image, 'dtype', 'no dtype')}, shape={tuple(shape)}",
     )
-    return image
+    return of_pixels(image)

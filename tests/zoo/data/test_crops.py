@@ -15,6 +15,7 @@ from zoo.data.crops import (
     attempt,
     check_content,
     decode,
+    decode_center,
     decode_window,
     is_deep_png,
     orientation,
@@ -57,6 +58,28 @@ def test_the_centre_is_nearly_that_of_pillow(interpolation, crop_fraction, resiz
         image = np.asarray(PICTURE.resize(size))
         got = np.asarray(resize_center(tf.constant(image), preprocessing))
         np.testing.assert_allclose(got, preprocessing(image), atol=2)
+
+
+CENTERS = (
+    (24, 0.875, "crop"),
+    (24, 0.3, "crop"),
+    (100, 0.9, "crop"),
+    (24, 1, "pad"),
+    (24, 1, "squash"),
+)
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "lanczos"])
+@pytest.mark.parametrize("options", [{"subsampling": 0}, {}, {"progressive": True}], ids=str)
+def test_a_decoded_center_is_that_of_the_whole_image(options, interpolation):
+    for size in ((211, 130), (64, 203), (40, 41), (17, 9), (1, 90)):
+        encoded = tf.constant(file_of(PICTURE.resize(size), "JPEG", **options))
+        for side, part, resize in CENTERS:
+            preprocessing = Preprocessing(side, part, interpolation, resize=resize)
+            got = decode_center(encoded, preprocessing)
+            expected = preprocessing(np.asarray(decode(encoded)))
+            assert np.abs(got - resize_center(decode(encoded), preprocessing)).max() < 1e-3
+            np.testing.assert_allclose(got, expected, atol=2)
 
 
 @pytest.mark.parametrize("resize", ["pad", "squash"])

@@ -71,6 +71,11 @@ def test_last_line_is_the_accuracy_and_versions_go_up(run, tmp_path, capsys):
             "lambda_resnet14/litert",
             {"quantize": "int8", "io_type": "uint8", "calibration": PHOTOS},
         ),
+        (
+            "--format onnx --quantize int8 --activation_type int8 --calibration p",
+            "lambda_resnet14/onnx",
+            {"quantize": "int8", "activation_type": "int8", "calibration": PHOTOS},
+        ),
     ],
 )
 def test_folders_and_options(run, here, monkeypatch, arguments, folder, options):
@@ -188,6 +193,7 @@ def test_exports_at_the_same_time_are_versions(tmp_path):
         ),
         ("openvino", ("--batch_size", 4)),
         ("onnx", ("--quantize", "int8", "--layout", "nchw")),
+        ("onnx", ("--quantize", "int8", "--activation_type", "int8")),
         ("openvino", ("--quantize", "int8")),
         ("litert", ("--quantize", "int8", "--io_type", "uint8", "--batch_size", 1)),
     ],

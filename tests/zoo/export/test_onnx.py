@@ -32,9 +32,10 @@ def test_channels_first_static_shapes_and_halves(servable, tmp_path):
 KINDS = ("Conv", "MatMul", "QuantizeLinear", "DequantizeLinear")
 
 
-def test_int8_has_convolutions_in_8_bits(servable, tmp_path):
+@pytest.mark.parametrize("activation_type", ["int8", "uint8"])
+def test_int8_has_convolutions_in_8_bits(servable, tmp_path, activation_type):
     files = write_images(tmp_path, 12)
-    options = Options("int8", files, batch_size=2, layout="nchw")
+    options = Options("int8", files, 2, layout="nchw", activation_type=activation_type)
     onnx.Onnx().write(servable, tmp_path / "1", options)
     graph = library.load(tmp_path / "1" / "model.onnx").graph
     kinds = {kind: [one for one in graph.node if one.op_type == kind] for kind in KINDS}
@@ -44,6 +45,15 @@ def test_int8_has_convolutions_in_8_bits(servable, tmp_path):
     )
     assert len([node for node in kinds["Conv"] if {*node.input[:2]} <= quantized]) > 8
     assert not floats & {node.input[0] for node in kinds["QuantizeLinear"]}
+    constants = {one.name: library.numpy_helper.to_array(one) for one in graph.initializer}
+    points = [constants[node.input[2]] for kind in KINDS[2:] for node in kinds[kind]]
+    biases = [{*node.input[2:]} <= quantized for node in kinds["Conv"]]
+    if activation_type == "int8":  # TensorRT takes no other
+        assert all(point.dtype == np.int8 and not point.any() for point in points)
+        assert not any(biases)
+    else:
+        assert all(biases)
+        assert any(point.dtype == np.uint8 and point.any() for point in points)
     images = np.stack([servable.view(path) for path in files[:2]])
     found = onnx.Runtime(tmp_path / "1", 1).run(
         "serving_default", {"images": images.transpose(0, 3, 1, 2)}

@@ -4,7 +4,17 @@ from typing import Protocol, TypedDict
 
 import tensorflow as tf
 
-from zoo.data.crops import Window, convert, cut, decode, decode_window, is_deep_png
+from lambda_keras.applications.preprocessing import Preprocessing
+from zoo.data.crops import (
+    Window,
+    convert,
+    cut,
+    decode,
+    decode_center,
+    decode_window,
+    is_deep_png,
+    resize_center,
+)
 from zoo.data.image_files import TO_8_BITS
 
 
@@ -30,6 +40,10 @@ class Stored(Protocol):
         """
         ...
 
+    def center(self, image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
+        """Decodes an image, and crops its center: float32 in [0, 255]. Raises the same errors."""
+        ...
+
     def names(self, records: Record) -> tf.Tensor:
         """Returns names of images that cannot be read, of a batch of records."""
         ...
@@ -44,6 +58,9 @@ class File:
     def read(self, image: tf.Tensor, window: Window | None = None) -> tf.Tensor:
         file = self.file(image)
         return decode(file) if window is None else decode_window(file, window)
+
+    def center(self, image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
+        return decode_center(self.file(image), preprocessing)
 
     def names(self, records: Record) -> tf.Tensor:
         deep, name = is_deep_png(records["image"]), records["name"]  # a path is none
@@ -72,6 +89,9 @@ class Pixels:
 
     def read(self, image: tf.Tensor, window: Window | None = None) -> tf.Tensor:
         return image if window is None else cut(image, window)
+
+    def center(self, image: tf.Tensor, preprocessing: Preprocessing) -> tf.Tensor:
+        return resize_center(image, preprocessing)
 
     def names(self, records: Record) -> tf.Tensor:
         return records["name"]
