@@ -368,8 +368,9 @@ def readers(
 
     def attempts(read: Callable[..., tf.Tensor]) -> ReadImages:
         skip = config.unreadable == "skip"
+        once: Any = tf.function(read, autograph=False)  # traced once, not wherever it is tried
         return lambda records, seeds: attempt(
-            read, (records["image"], seeds), kept.names(records), skip
+            once, (records["image"], seeds), kept.names(records), skip
         )
 
     return attempts(train if config.augment else test), attempts(test)
