@@ -14,8 +14,10 @@ export PYTHONDONTWRITEBYTECODE =
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# At 16 pixels, 20 epochs in place of 30 end at about the same accuracy in less than half of the time.
 demo: .venv/installed  ## Train a small LambdaResNet on handwritten digits, evaluate and export it
 	.venv/bin/python -m zoo.train --config tpu_configs/lambda_resnet14_digits.yaml \
+	  --model.image_size 16 --training.epochs 20 --training.ema 0.98 --optimizer.warmup_epochs 1 \
 	  --output_dir runs/digits --overwrite true
 	.venv/bin/python -m zoo.export --run runs/digits --output runs/exports
 
@@ -122,9 +124,11 @@ ORT_FILES = ort.wasm.min.mjs ort-wasm-simd-threaded.mjs ort-wasm-simd-threaded.w
 	@touch $@
 
 # The network of that demo, docs/_static/digits.onnx; the figures in docs/index.md are of its file.
-demo-docs: demo  ## Train the network of the site's first page anew
+demo-docs: .venv/installed  ## Train the network of the site's first page anew
 	rm -rf runs/docs
-	.venv/bin/python -m zoo.export --run runs/digits --output runs/docs --format onnx \
+	.venv/bin/python -m zoo.train --config tpu_configs/lambda_resnet14_digits.yaml \
+	  --output_dir runs/docs/run
+	.venv/bin/python -m zoo.export --run runs/docs/run --output runs/docs --format onnx \
 	  --quantize float16 --lambda_maps c5_block1_2_lambda
 	cp runs/docs/lambda_resnet14/onnx/1/model.onnx docs/_static/digits.onnx
 
