@@ -14,11 +14,11 @@ export PYTHONDONTWRITEBYTECODE =
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# At 16 pixels, 20 epochs in place of 30 end at about the same accuracy in less than half of the time.
+# A quarter of the recipe's time: the digits are of 8 pixels, and need no RandAugment.
 demo: .venv/installed  ## Train a small LambdaResNet on handwritten digits, evaluate and export it
 	.venv/bin/python -m zoo.train --config tpu_configs/lambda_resnet14_digits.yaml \
-	  --model.image_size 16 --training.epochs 20 --training.ema 0.98 --optimizer.warmup_epochs 1 \
-	  --output_dir runs/digits --overwrite true
+	  --model.image_size 16 --data.randaugment_magnitude None --training.epochs 12 \
+	  --training.ema 0.97 --optimizer.warmup_epochs 1 --output_dir runs/digits --overwrite true
 	.venv/bin/python -m zoo.export --run runs/digits --output runs/exports
 
 demo-detection: .venv/installed  ## Train a small Mask R-CNN on drawn shapes, export it, find objects
