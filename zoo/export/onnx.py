@@ -101,7 +101,7 @@ def _quantized(model: Any, classifier: "Classifier", options: Options) -> Any:
         floats = [node.name for node in nodes if "lambda" in node.name]
         # Processors multiply unsigned by signed numbers; signed activations take twice the time.
         # TensorRT has signed ones alone, no zero points, and biases in floats.
-        signed = options.activation_type == "int8"
+        signed, types = options.activation_type == "int8", quantization.QuantType
         quantization.quantize_static(
             fused,
             quantized,
@@ -109,7 +109,7 @@ def _quantized(model: Any, classifier: "Classifier", options: Options) -> Any:
             op_types_to_quantize=["Conv", "Gemm", "Add", "MaxPool", "Relu"],
             nodes_to_exclude=floats,
             per_channel=True,
-            activation_type=getattr(quantization.QuantType, "QInt8" if signed else "QUInt8"),
+            activation_type=types.QInt8 if signed else types.QUInt8,
             extra_options={"ActivationSymmetric": signed, "QuantizeBias": not signed},
         )
         return onnx.load(quantized)
