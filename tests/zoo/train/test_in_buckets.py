@@ -97,7 +97,7 @@ KILLS = [
     ("start bucket/killed/checkpoints/step-", 1, ""),  # before an upload
     ("list bucket/killed/checkpoints", 1, ""),  # between two steps
     ("upload bucket/killed/checkpoints/step-", 1, ""),
-    ("read bucket/tfds/", 10, "damage"),
+    ("read bucket/tfds/", 26, "damage"),  # a start reads ahead: up to 24
     ("upload bucket/killed/raw.weights.h5", 0, "stale"),
     ("upload bucket/killed/metrics.json", 0, ""),
     ("", 0, ""),
