@@ -121,7 +121,16 @@ def mix_up(
     the same, at 1 all proportions are equally likely.
     """
     kept = beta(seed, alpha)
-    return _blend(tf.cast(images, tf.float32), kept), _blend(labels, kept)
+
+    def blended(pair: Any) -> tf.Tensor:
+        first, second = (tf.cast(images[index], tf.float32) for index in pair)
+        return kept * first + (1 - kept) * second
+
+    # One by one they stay in the processor's cache.
+    numbers: Any = tf.range(tf.shape(images)[0])
+    spec = tf.TensorSpec(images.shape[1:], tf.float32)
+    mixed: Any = tf.map_fn(blended, (numbers, numbers[::-1]), fn_output_signature=spec)
+    return tf.ensure_shape(mixed, images.shape), _blend(labels, kept)
 
 
 def cut_mix(
@@ -228,14 +237,14 @@ def operations(strength: float, size: int) -> Mapping[str, Operation]:
         "rotate": lambda image, seed: rotate(image, signed(30 * strength, seed)),
         "posterize": lambda image, _: image & mask,
         "solarize": lambda image, _: inverted_from(image, threshold),
-        "color": lambda image, _: interpolate(tf.image.rgb_to_grayscale(image), image, factor),
+        "color": lambda image, _: interpolate(grayscale(image), image, factor),
         "contrast": lambda image, _: tf.image.adjust_contrast(image, factor),
         "brightness": lambda image, _: interpolate(tf.zeros_like(image), image, factor),
         "sharpness": lambda image, _: sharpness(image, factor),
-        "shear_x": lambda image, seed: _affine(image, 1, signed(shear, seed), 0, 0, 1, 0),
-        "shear_y": lambda image, seed: _affine(image, 1, 0, 0, signed(shear, seed), 1, 0),
-        "translate_x": lambda image, seed: _affine(image, 1, 0, signed(shift, seed), 0, 1, 0),
-        "translate_y": lambda image, seed: _affine(image, 1, 0, 0, 0, 1, signed(shift, seed)),
+        "shear_x": lambda image, seed: _shear(image, 1, signed(shear, seed)),
+        "shear_y": lambda image, seed: _shear(image, 0, signed(shear, seed)),
+        "translate_x": lambda image, seed: _shift(image, 1, signed(shift, seed)),
+        "translate_y": lambda image, seed: _shift(image, 0, signed(shift, seed)),
         "cutout": partial(cutout, half=half),
         "solarize_add": lambda image, _: solarize_add(image),
     }
@@ -265,39 +274,57 @@ def _along_rows(change: Callable[..., tf.Tensor], image: tf.Tensor, *channels: A
 
 def equalize(image: tf.Tensor) -> tf.Tensor:
     """Flattens each channel's histogram, as PIL's `ImageOps.equalize`."""
-    values = [tf.cast(channel, tf.int32) for channel in tf.unstack(image, axis=-1)]
-    histogram: Any = tf.stack([tf.math.bincount(v, minlength=256, maxlength=256) for v in values])
+    # The three channels' histograms and tables are parts of one.
+    values: Any = _along_rows(lambda v, by: tf.cast(v, tf.int32) + by, image, 256 * tf.range(3))
+    values = tf.reshape(values, [-1, 1])
+    histogram: Any = tf.math.bincount(values[:, 0], minlength=3 * 256, maxlength=3 * 256)
+    histogram = tf.reshape(histogram, [3, 256])
     # The number of pixels below the highest value, over 255.
     highest = tf.reduce_max(tf.where(histogram > 0, tf.range(256), 0), 1)
-    step = (tf.size(values[0]) - tf.gather(histogram, highest, batch_dims=1)) // 255
+    step = (tf.size(values) // 3 - tf.gather(histogram, highest, batch_dims=1)) // 255
     step = step[:, None]
     ranks = tf.cumsum(histogram, 1, exclusive=True) + step // 2
     # PIL's table starts with 0; a step of 0 leaves the channel unchanged.
     ranks = tf.where(tf.range(256) > 0, ranks // tf.maximum(step, 1), 0)
     table = tf.cast(tf.where(step > 0, tf.minimum(ranks, 255), tf.range(256)), tf.uint8)
-    return tf.stack([tf.gather(table[i], v) for i, v in enumerate(values)], -1)
+    # `gather_nd` finds a value in two thirds of the time of `gather`.
+    return tf.reshape(tf.gather_nd(tf.reshape(table, [-1]), values), tf.shape(image))
+
+
+def grayscale(image: tf.Tensor) -> tf.Tensor:
+    """Returns an image's luminance in three channels, as `tf.image.rgb_to_grayscale` in one."""
+    pixels = tf.reshape(tf.cast(image, tf.float32) * (1 / 255), [-1, 3])
+    weights = tf.tile(tf.constant([[0.2989], [0.587], [0.114]]), [1, 3])
+    return tf.reshape(tf.floor(tf.matmul(pixels, weights) * 255.5), tf.shape(image))
 
 
 def rotate(image: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
     """Rotates an image about its center, counterclockwise for positive degrees."""
     angle = degrees * (math.pi / 180)
     cos, sin = tf.cos(angle), tf.sin(angle)
-    height, width = (tf.cast(tf.shape(image)[axis] - 1, tf.float32) for axis in (0, 1))
-    x = (width - (cos * width - sin * height)) / 2
-    y = (height - (sin * width + cos * height)) / 2
-    return _affine(image, cos, -sin, x, sin, cos, y)
+    y, x = _coordinates(image)
+    height, width = y[-1, 0], x[-1]
+    columns = cos * x - sin * y + (width - (cos * width - sin * height)) / 2
+    rows = sin * x + cos * y + (height - (sin * width + cos * height)) / 2
+    return _moved(image, rows, columns)
 
 
 def sharpness(image: tf.Tensor, factor: float) -> tf.Tensor:
-    """Blends an image with its smoothed version; the border of one pixel stays."""
-    kernel = tf.constant([[1, 1, 1], [1, 5, 1], [1, 1, 1]], tf.float32) / 13
-    kernel = tf.tile(kernel[:, :, None, None], (1, 1, 3, 1))
-    smooth = tf.nn.depthwise_conv2d(
-        tf.cast(image, tf.float32)[None], kernel, (1, 1, 1, 1), "VALID"
-    )[0]
-    inner = tf.pad(tf.ones_like(smooth, tf.bool), ((1, 1), (1, 1), (0, 0)))
-    smooth = tf.pad(_clipped(smooth), ((1, 1), (1, 1), (0, 0)))
-    return interpolate(tf.where(inner, smooth, image), image, factor)
+    """Blends an image with its smoothed version; the border of one pixel stays.
+
+    The smoothed pixels are rounded down, as in the Model Garden. They are exact here; there, one
+    that is an integer is sometimes taken for less in float32.
+    """
+    shape = tf.shape(image)
+    flat = tf.reshape(image, [shape[0], -1])
+    values: Any = tf.cast(flat, tf.float32)
+    rows = values[:-2] + values[1:-1] + values[2:]
+    center = values[1:-1, 3:-3]
+    # A pixel weighs 5 of 13, each of its neighbors 1.
+    smooth = tf.floor((rows[:, :-6] + rows[:, 3:-3] + rows[:, 6:] + 4 * center) / 13)
+    inner = interpolate(smooth, center, factor)
+    inner = tf.concat([flat[1:-1, :3], inner, flat[1:-1, -3:]], 1)
+    return tf.reshape(tf.concat([flat[:1], inner, flat[-1:]], 0), shape)
 
 
 def cutout(image: tf.Tensor, seed: tf.Tensor, half: int) -> tf.Tensor:
@@ -320,23 +347,41 @@ def _clipped(values: Any) -> tf.Tensor:
     return tf.cast(tf.clip_by_value(values, 0, 255), tf.uint8)
 
 
-def _affine(image: tf.Tensor, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> tf.Tensor:
-    """Moves pixels from `(a x + b y + c, d x + e y + f)` to `(x, y)`; borders are reflected.
+def _shift(image: tf.Tensor, axis: int, shift: tf.Tensor) -> tf.Tensor:
+    """Moves pixels along an axis, from `x + shift` to `x`; borders are reflected."""
+    length = tf.shape(image)[axis]
+    return tf.gather(
+        image, _reflect(tf.cast(tf.range(length), tf.float32) + shift, length), axis=axis
+    )
 
-    As ImageProjectiveTransformV3 with NEAREST and REFLECT, in 0.4 of its time.
+
+def _shear(image: tf.Tensor, axis: int, shear: tf.Tensor) -> tf.Tensor:
+    """Moves pixels along an axis, from `x + shear * y` to `x`, for `y` along the other one."""
+    y, x = _coordinates(image)
+    return _moved(image, y, x + shear * y) if axis else _moved(image, y + shear * x, x)
+
+
+def _coordinates(image: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the rows' and the columns' numbers, which broadcast."""
+    y, x = (tf.cast(tf.range(tf.shape(image)[axis]), tf.float32) for axis in (0, 1))
+    return y[:, None], x
+
+
+def _moved(image: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
+    """Returns an image of the nearest pixels; borders are reflected.
+
+    As ImageProjectiveTransformV3 with NEAREST and REFLECT, in less than half of its time.
     """
     height, width = tf.unstack(tf.shape(image)[:2])
-    y, x = tf.range(height)[:, None], tf.range(width)
-    rows, columns = tf.cast(y, tf.float32), tf.cast(x, tf.float32)
-    columns, rows = a * columns + b * rows + c, d * columns + e * rows + f
     places = _reflect(rows, height) * width + _reflect(columns, width)
-    return tf.reshape(tf.gather(tf.reshape(image, [-1, 3]), places), tf.shape(image))
+    moved = tf.gather_nd(tf.reshape(image, [-1, 3]), places[..., None])
+    return tf.reshape(moved, tf.shape(image))
 
 
-def _reflect(places: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
+def _reflect(places: Any, length: tf.Tensor) -> tf.Tensor:
     """Rounds coordinates, and reflects those outside of `0` to `length - 1`."""
     size: Any = tf.cast(length, tf.float32)
-    places = tf.maximum(places, -places - 1)
-    places -= 2 * size * tf.floor(places / (2 * size))
-    places = tf.clip_by_value(tf.minimum(places, 2 * size - places - 1), 0, size - 1)
-    return tf.cast(places + 0.5, tf.int32)
+    places = tf.abs(places + 0.5)
+    places -= 2 * size * tf.floor(places / (2 * size))  # much faster than the remainder
+    places = size - tf.abs(size - places)
+    return tf.cast(tf.minimum(places, size - 1), tf.int32)

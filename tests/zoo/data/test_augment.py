@@ -16,6 +16,7 @@ from zoo.data.augment import (
     random_erasing,
     random_shift,
     random_window,
+    sharpness,
 )
 
 IMAGE = tf.constant(np.random.default_rng(0).uniform(1, 255, (16, 16, 3)).astype("float32"))
@@ -208,7 +209,27 @@ def test_operations_are_the_official_ones(images, monkeypatch, name):
                     if OFFICIAL[name] in augment.REPLACE_FUNCS:
                         arguments = (*arguments, [128] * 3)
                     expected = augment.NAME_TO_FUNC[OFFICIAL[name]](image, *arguments)
-                np.testing.assert_array_equal(ours(image, seed), expected)
+                if name != "sharpness":  # theirs takes some integers for less, in float32
+                    np.testing.assert_array_equal(ours(image, seed), expected)
+                    continue
+                apart = abs(np.subtract(ours(image, seed), expected, dtype="int"))
+                assert apart.max() <= np.ceil(0.18 * magnitude + 0.1)
+                assert (apart > 0).mean() < 0.08  # an integer is a thirteenth of all numbers
+
+
+def test_sharpness_is_that_of_whole_numbers(images):
+    for image in images:
+        values = image.numpy().astype("int64")
+        smooth = 4 * values
+        for step in np.ndindex(3, 3):
+            smooth += np.roll(values, np.subtract(step, 1), (0, 1))
+        smooth //= 13
+        for factor in np.float32([0.1, 1.0, 1.9, 2.8]):
+            expected = smooth.astype("float32") + factor * (values - smooth).astype("float32")
+            expected = np.clip(expected, 0, 255).astype("uint8")
+            for border in np.s_[0], np.s_[-1], np.s_[:, 0], np.s_[:, -1]:
+                expected[border] = values[border]
+            np.testing.assert_array_equal(sharpness(image, factor), expected)
 
 
 def test_every_operation_is_as_likely_as_none():
