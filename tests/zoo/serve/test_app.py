@@ -318,6 +318,15 @@ def test_an_interrupted_server_refuses_what_waits(monkeypatch, caplog):
     """And does not run it."""
     monkeypatch.setattr(connections, "GRACE", 0.2)
     runtime = Slow()
+
+    def let_run(threads):
+        """Lets the first one run once the others are canceled."""
+        while True:
+            with threads._shutdown_lock:
+                if threads._shutdown:
+                    return runtime.may.set()
+            time.sleep(0.01)
+
     with ThreadPoolExecutor(4) as pool:
         with served(runtime, batch_size=1) as (model, url):
             ask = partial(post, url, "a", signature="sizes")
@@ -327,7 +336,7 @@ def test_an_interrupted_server_refuses_what_waits(monkeypatch, caplog):
             given_up = model._batches.submit("sizes", {"image_bytes": np.array([b"a"])})
             half = connected(url)
             half.sendall(HEAD + b"{")
-            pool.submit(lambda: [one.result() for one in asked] and runtime.may.set())
+            pool.submit(let_run, model._batches._threads)
         assert [one.result().status_code for one in asked] == [503] * 3
         assert asked[0].result().json() == {"error": "the server is stopping"}
         assert half.recv(2**10).startswith(b"HTTP/1.1 503")
