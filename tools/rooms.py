@@ -178,7 +178,10 @@ WITHOUT_CHECKOUT = """import sys
 sys.meta_path[:] = [one for one in sys.meta_path if "__editable__" not in str(one)]
 """
 HELPS = "from tools.rooms import check_helps; check_helps"
-QUICK_TESTS = ("tests/test_imports.py", "tests/zoo/cli/test_main.py", "tests/zoo/cli/test_tasks.py")
+QUICK_TESTS = (
+    "tests/test_imports.py",
+    *(f"tests/zoo/cli/test_{name}.py" for name in ("main", "tasks", "every_task")),
+)
 
 
 def check_helps(words: str) -> None:
