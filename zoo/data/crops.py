@@ -86,19 +86,21 @@ def resize_window(image: tf.Tensor, resize: str, window: Window, size: int) -> t
 def _scale(image: Any, size: int, scale: Any, first: Any, interpolation: str) -> tf.Tensor:
     """Scales an image, and returns the pixels from `first` on; those out of the image are black."""
     scales, places = (tf.broadcast_to(tf.cast(both, tf.float32), [2]) for both in (scale, -first))
-    for axis in range(2):
-        # TensorFlow is fast along an axis if the other one is one of many channels, not of three.
-        length = tf.shape(image)[1]
+    height, width = tf.unstack(tf.shape(image)[:2])
+    # TensorFlow is fast along an axis if the other one is one of many channels, not of three: pixels
+    # are (height, width x 3), then (width, 3 x size).
+    for axis, length, others in ((0, height, width * 3), (1, width, size)):
         scaled = tf.raw_ops.ScaleAndTranslate(
-            images=tf.reshape(image, [1, -1, 1, length * 3]),
+            images=tf.reshape(image, [1, length, 1, -1]),
             size=[size, 1],
             scale=tf.stack([scales[axis], 1.0]),
             translation=tf.stack([places[axis], 0.0]),
             kernel_type=KERNELS[interpolation],
             antialias=True,
         )
-        image = tf.transpose(tf.reshape(scaled, [size, length, 3]), [1, 0, 2])
-    return tf.clip_by_value(tf.ensure_shape(image, [size, size, 3]), 0, 255)  # bicubic overshoots
+        image = tf.transpose(tf.reshape(scaled, [-1, others]))
+    image = tf.reshape(image, [size, size, 3])
+    return tf.clip_by_value(image, 0, 255)  # bicubic overshoots
 
 
 def decode(encoded: tf.Tensor | bytes) -> tf.Tensor:
