@@ -87,8 +87,8 @@ def _scale(image: Any, size: int, scale: Any, first: Any, interpolation: str) ->
     """Scales an image, and returns the pixels from `first` on; those out of the image are black."""
     scales, places = (tf.broadcast_to(tf.cast(both, tf.float32), [2]) for both in (scale, -first))
     height, width = tf.unstack(tf.shape(image)[:2])
-    # TensorFlow is fast along an axis if the other one is one of many channels, not of three: pixels
-    # are (height, width x 3), then (width, 3 x size).
+    # TensorFlow is fast along an axis if the other one is one of many channels, not of three, and
+    # transposes matrices fast: (height, width x 3), then (width, 3 x size).
     for axis, length, others in ((0, height, width * 3), (1, width, size)):
         scaled = tf.raw_ops.ScaleAndTranslate(
             images=tf.reshape(image, [1, length, 1, -1]),

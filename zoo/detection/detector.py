@@ -11,7 +11,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import tensorflow as tf
-from keras.layers import Layer
 from pydantic import BaseModel, Field, ValidationError
 from safetensors.numpy import save
 
@@ -31,7 +30,6 @@ from zoo.inference.source.base import LICENSE, Source, fixed_size, measured_at
 from zoo.model_card import LABELS, versions
 
 with needs_extra("detection"):
-    import tf_keras
     from official.vision.serving import detection
 
 
@@ -319,7 +317,7 @@ class Published(Source[Detector]):
         described, weights = published.read(self.place, DetectorDescription)
         with fixed_size(described.image_size, self.image_size):
             config = at_size(described.config(), self.image_size)
-            with published.bounded_by(weights, Layer, tf_keras.layers.Layer):
+            with published.bounded_by(weights):
                 detector = Detector.build(config, described, described.masks)
             detector.load_weights(weights)
         return detector

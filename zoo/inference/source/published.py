@@ -3,17 +3,14 @@
 Descriptions and weights are data: no code in a folder or repository is executed.
 """
 
-import inspect
-import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
-from unittest.mock import patch
 
-import keras
+import tensorflow as tf
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from lambda_keras.applications.preprocessing import Preprocessing
@@ -31,8 +28,6 @@ from zoo.registry import create_model, find_model
 from zoo.run_folder import read_json
 
 WEIGHTS = "model.safetensors"
-
-_BUILDING = threading.Lock()
 
 
 def _check_preprocessing(view: Preprocessing) -> None:
@@ -112,7 +107,7 @@ class Published(ClassifierSource):
     def load(self) -> Classifier:
         network, weights = read(self.place, ClassifierDescription)
         size = network.preprocessing.image_size
-        with bounded_by(weights, keras.layers.Layer):
+        with bounded_by(weights):
             model = create_model(
                 network.model,
                 classes=len(network.class_names),
@@ -155,39 +150,33 @@ def read(source: str, kind: type[D]) -> tuple[D, Path]:
 
 
 @contextmanager
-def bounded_by(weights: Path, *layers: type) -> Iterator[None]:
-    """Refuses weights of networks built in the `with` block whose shapes a file does not hold.
+def bounded_by(weights: Path) -> Iterator[None]:
+    """Refuses variables of networks built in the `with` block whose shapes a file does not hold.
 
     A malicious description could request layers of any number and size. So each shape is looked up
-    in the header of the file before memory is allocated. Other threads are not restricted.
-    `layers` are base classes: of Keras, and for detectors of tf_keras.
+    in the header of the file before memory is allocated. Other threads are not restricted. The
+    variables are zeros, because the weights of the file replace them.
     """
     left = Counter(read_shapes(weights))
-    thread = threading.get_ident()
+    symbolic = tf.Graph()  # where initializers allocate nothing
 
-    def bounded(original: Any) -> Any:
-        signature = inspect.signature(original)
+    def create(create_next: Callable[..., tf.Variable], **options: Any) -> tf.Variable:
+        value = options["initial_value"]
+        with symbolic.as_default():
+            spec: Any = tf.type_spec_from_value(value() if callable(value) else value)
+        shape, dtype = tuple(spec.shape), tf.as_dtype(options["dtype"] or spec.dtype)
+        if not dtype.is_floating:  # the state of a random generator, which no file holds
+            return create_next(**options)
+        left[shape] -= 1
+        if left[shape] < 0:
+            raise ValueError(
+                f"the weights in {str(weights)!r} do not fit the model that {NETWORK} "
+                f"describes: expected an array of shape {shape} for the variable "
+                f"{options['name']!r}. Received: none of that shape"
+            )
+        return create_next(**options | {"initial_value": lambda: tf.zeros(shape, dtype)})
 
-        def add_weight(layer: Any, *args: Any, **kwargs: Any) -> Any:
-            if threading.get_ident() == thread:
-                given = signature.bind(layer, *args, **kwargs).arguments
-                # Keras declares `*args`, of which the first is the shape.
-                shape = given.get("shape", next(iter(given.get("args", ())), None))
-                size = (shape,) if isinstance(shape, int) else tuple(shape or ())
-                left[size] -= 1
-                if left[size] < 0:
-                    raise ValueError(
-                        f"the weights in {str(weights)!r} do not fit the model that {NETWORK} "
-                        f"describes: expected an array of shape {size} for the layer "
-                        f"{layer.name!r}. Received: none of that shape"
-                    )
-            return original(layer, *args, **kwargs)
-
-        return add_weight
-
-    with _BUILDING, ExitStack() as patches:
-        for layer in layers:
-            patches.enter_context(patch.object(layer, "add_weight", bounded(layer.add_weight)))
+    with tf.variable_creator_scope(create):
         yield
 
 
