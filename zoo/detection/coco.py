@@ -54,11 +54,15 @@ class _Category(_Entry):
 
 
 def _differ(categories: list[_Category]) -> list[_Category]:
-    for place, one in enumerate(categories):
+    for place, category in enumerate(categories):
         require(
-            not any(one.id == other.id or one.name == other.name for other in categories[:place]),
+            not any(
+                category.id == other.id or category.name == other.name
+                for other in categories[:place]
+            ),
             "expected categories with ids and names of their own",
-            f"id={one.id if one.file_id is None else one.file_id!r} name={one.name!r} again",
+            f"id={category.id if category.file_id is None else category.file_id!r} "
+            f"name={category.name!r} again",
         )
     return categories
 
@@ -118,26 +122,31 @@ class Annotations:
     def renumbered(self, numbers: Mapping[str, int]) -> "Annotations":
         """Returns the same with these ids for the names of its categories."""
         new = {i: numbers[name] for i, name in self.categories.items() if name in numbers}
-        own = {number: self.file_ids.get(i, i) for i, number in new.items()}
+        file_ids = {number: self.file_ids.get(i, i) for i, number in new.items()}
         return replace(
             self,
             categories={number: name for name, number in numbers.items()},
             objects={
-                image: [{**one, "category_id": new[one["category_id"]]} for one in found]
-                for image, found in self.objects.items()
+                image: [
+                    {**annotation, "category_id": new[annotation["category_id"]]}
+                    for annotation in objects
+                ]
+                for image, objects in self.objects.items()
             },
-            file_ids={number: i for number, i in own.items() if i != number},
+            file_ids={number: i for number, i in file_ids.items() if i != number},
         )
 
     def to_json(self) -> Json:
         """Returns the annotations in COCO's format; `file_id` is the id of the file if another."""
-        file_ids = {i: {"file_id": of_file} for i, of_file in self.file_ids.items()}
+        file_ids = {i: {"file_id": file_id} for i, file_id in self.file_ids.items()}
         return {
             "images": self.images,
             "categories": [
                 {"id": i, "name": name} | file_ids.get(i, {}) for i, name in self.categories.items()
             ],
-            "annotations": [one for image in self.images for one in self.objects[image["id"]]],
+            "annotations": [
+                annotation for image in self.images for annotation in self.objects[image["id"]]
+            ],
         }
 
 
@@ -155,7 +164,9 @@ def read(path: Path, folder: Path, skip: bool = False, masks: bool | None = None
         raise refusal(f"expected intact annotations in {str(path)!r} {hint}", received)
     for line in [*notes.lines(), *(f"left out: {line}" for line in faults.lines())]:
         print(f"{printable(path)}: {printable(line)}", file=sys.stderr)
-    crowds = {one["iscrowd"] for found in annotations.objects.values() for one in found}
+    crowds = {
+        annotation["iscrowd"] for objects in annotations.objects.values() for annotation in objects
+    }
     require(crowds, f"expected at least one object in {str(path)!r}", "none")
     if crowds == {1}:
         print(
@@ -181,25 +192,26 @@ def parse(
         known = normalize.find_files(content["images"], folder, notes, faults)
         known, turned, digests = normalize.measure(known, folder, notes, faults)
     if masks is None:
-        masks = any(one.get("segmentation") for one in content["annotations"])
+        masks = any(annotation.get("segmentation") for annotation in content["annotations"])
     try:
         categories = _Categories.model_validate({"categories": content["categories"]}).categories
     except ValidationError as error:
         received = f"{path} ({first_wrong(error, 'the file')})"
         raise refusal("expected COCO's format", received) from None
-    categories.sort(key=lambda one: one.id)
-    names = {one.id: one.name for one in categories}
+    categories.sort(key=lambda category: category.id)
+    names = {category.id: category.name for category in categories}
     images = _images(known, notes, faults)
     objects: dict[int, list[Json]] = {image["id"]: [] for image in images.values()}
-    merged = Counter(one["file_name"] for one in known)
-    left_out = {repr(one.get("id")) for one in content["images"]} - {*map(repr, images)}
-    for number, one in enumerate(content["annotations"], start=1):  # 0 is none in pycocotools
-        where = f"object {short(one.get('id', f'number {number}'))}"
-        if repr(one.get("image_id")) in left_out:
+    merged = Counter(image["file_name"] for image in known)
+    left_out = {repr(image.get("id")) for image in content["images"]} - {*map(repr, images)}
+    # Ids start at 1: pycocotools takes 0 for no object.
+    for number, annotation in enumerate(content["annotations"], start=1):
+        where = f"object {short(annotation.get('id', f'number {number}'))}"
+        if repr(annotation.get("image_id")) in left_out:
             notes.add("objects of images that are left out", where)
             continue
         try:
-            valid = _object(one, images, names, masks, turned, notes)
+            valid = _object(annotation, images, names, masks, turned, notes)
             others = objects[valid["image_id"]]
             is_merged = merged[images[valid["image_id"]]["file_name"]] > 1
             if is_merged and any(other == {"id": other["id"], **valid} for other in others):
@@ -207,14 +219,18 @@ def parse(
                 continue
             others.append({"id": number, **valid})
         except _LeftOut as error:
-            notes.add(f"{error} left out", f"{where}: bbox={short(one.get('bbox'))}")
+            notes.add(f"{error} left out", f"{where}: bbox={short(annotation.get('bbox'))}")
         except ValueError as error:
             kind, _, received = str(error).partition(", received ")
             faults.add(kind, f"{where}: {received}".rstrip(": "))
-    own = {one.id: one.file_id for one in categories if one.file_id is not None}
+    file_ids = {
+        category.id: category.file_id for category in categories if category.file_id is not None
+    }
     files = [image for number, image in images.items() if number == image["id"]]
-    found = Annotations(folder or path.parent, names, files, objects, masks, own, digests)
-    return found, notes, faults
+    annotations = Annotations(
+        folder or path.parent, names, files, objects, masks, file_ids, digests
+    )
+    return annotations, notes, faults
 
 
 def _content(path: Path) -> Json:
@@ -223,9 +239,9 @@ def _content(path: Path) -> Json:
         if why := why_no_file(path):
             raise refusal("expected a JSON file of annotations", f"{str(path)!r} ({why})")
         content = read_json(_File, path, "expected COCO's format").model_dump()
-        what = other_formats.of_annotations(content["annotations"])
+        what = other_formats.identify_annotations(content["annotations"])
     except ValueError:
-        if not (what := other_formats.of_file(path)):
+        if not (what := other_formats.identify_file(path)):
             raise
     require(
         not what, "expected boxes or masks of objects in COCO's format", f"{str(path)!r}, {what}"
@@ -233,24 +249,24 @@ def _content(path: Path) -> Json:
     return content
 
 
-def _entry(kind: type[_Entry], one: Json, **known: Mapping[int, Any]) -> Json:
+def _entry(kind: type[_Entry], entry: Json, **known: Mapping[int, Any]) -> Json:
     """Validates an entry; an error has the description of the first faulty field."""
     try:
-        return kind.model_validate(one, context=known).model_dump(exclude_none=True)
+        return kind.model_validate(entry, context=known).model_dump(exclude_none=True)
     except ValidationError as error:
         field = str(error.errors()[0]["loc"][0])
         expected = str(kind.model_fields[field].description)
-        raise _fault(expected, f"{field}={short(one.get(field))}") from None
+        raise _fault(expected, f"{field}={short(entry.get(field))}") from None
 
 
-def _images(found: list[Json], notes: Findings, faults: Findings) -> dict[int, Json]:
+def _images(entries: list[Json], notes: Findings, faults: Findings) -> dict[int, Json]:
     """Returns the intact images by id; all ids of a file lead to its first image."""
     images: dict[int, Json] = {}
     files: dict[str, Json] = {}
-    for one in found:
-        where = f"image {short(one.get('id'))}"
+    for entry in entries:
+        where = f"image {short(entry.get('id'))}"
         try:
-            image = _entry(_Image, one)
+            image = _entry(_Image, entry)
             first = files.setdefault(image["file_name"], image)
             if images.setdefault(image["id"], first) is not first:
                 raise _fault("a whole number of its own", "it again")
@@ -263,7 +279,7 @@ def _images(found: list[Json], notes: Findings, faults: Findings) -> dict[int, J
 
 
 def _object(
-    one: Json,
+    annotation: Json,
     images: Mapping[int, Json],
     categories: Mapping[int, str],
     masks: bool,
@@ -271,15 +287,15 @@ def _object(
     notes: Findings,
 ) -> Json:
     """Returns an object with a clipped box, an area, and the mask as a compressed RLE."""
-    valid = _entry(_Object, one, image_id=images, category_id=categories)
-    image, where = images[valid["image_id"]], f"object {short(one.get('id'))}"
+    valid = _entry(_Object, annotation, image_id=images, category_id=categories)
+    image, where = images[valid["image_id"]], f"object {short(annotation.get('id'))}"
     size, turn = (image["height"], image["width"]), turned.get(repr(valid["image_id"]), 0)
     valid["image_id"] = image["id"]
     size = size[::-1] if turn else size
     box, mask = valid.get("bbox"), None
-    boxless = (box is None or min(box[2:]) <= 0) and bool(one.get("segmentation"))
+    boxless = (box is None or min(box[2:]) <= 0) and bool(annotation.get("segmentation"))
     if masks or boxless:
-        mask = read_mask(one.get("segmentation"), *size)
+        mask = read_mask(annotation.get("segmentation"), *size)
     if boxless:
         notes.add("bbox computed from the mask", f"{where}: bbox={short(box)}")
         box = _pycocotools().toBbox(mask).tolist()
@@ -294,7 +310,7 @@ def _object(
         if not pixels:
             raise _LeftOut("masks without pixels")
         valid["segmentation"] = _turn_mask(mask, turn)
-    area = one.get("area")
+    area = annotation.get("area")
     if isinstance(area, bool) or not isinstance(area, int | float) or not 0 < area <= LARGEST:
         notes.add("area computed from the mask or box", f"{where}: area={short(area)}")
         area = None
@@ -346,8 +362,8 @@ def read_mask(segmentation: Any, height: int, width: int) -> Json:
     if isinstance(segmentation, list) and list(map(type, segmentation)) == [dict]:
         segmentation = segmentation[0]  # the form of RLEs for the Model Garden's converter
     if isinstance(segmentation, list) and segmentation:
-        polygons = [_polygon(one, height, width) for one in segmentation]
-        polygons = [one for one in polygons if len(one) >= 6]
+        polygons = [_polygon(polygon, height, width) for polygon in segmentation]
+        polygons = [polygon for polygon in polygons if len(polygon) >= 6]
         if not polygons:
             return encode_mask(np.zeros((height, width)))
         return as_text(mask.merge(mask.frPyObjects(polygons, height, width)))

@@ -52,8 +52,8 @@ class DetectorConfig(Section):
     overrides: Overrides = Field(default={})
     """Other constructor arguments, e.g. --model.overrides scope=7"""
     weights: Weights | None = None
-    """Initial weights, those of a classifier: imagenet, hf://OWNER/NAME, the folder of a run or of
-    a published network, or a .weights.h5 or .safetensors file; None: from random weights."""
+    """Initial weights of a classifier: imagenet, hf://OWNER/NAME, the folder of a run or of a
+    published network, or a .weights.h5 or .safetensors file; None: from random weights."""
     freeze_backbone: bool = False
     """Train pyramid and heads only."""
     batch_norm_momentum: float = Field(default=0.997, ge=0, lt=1)
@@ -61,9 +61,9 @@ class DetectorConfig(Section):
     synchronized_batch_norm: bool = True
     """Compute batch statistics over all devices, not over each one alone."""
     heads: Annotated[TypedValues, NoDecode, BeforeValidator(_parse_heads)] = Field(default={})
-    """Other values of the Model Garden's fields (those of
-    official.vision.configs.maskrcnn.MaskRCNN), in YAML such as {decoder: {fpn: {num_filters: 64}}};
-    include_mask: false finds boxes alone (Faster R-CNN). They replace those of --config FILE."""
+    """Other values of the Model Garden's fields, official.vision.configs.maskrcnn.MaskRCNN, in YAML
+    such as {decoder: {fpn: {num_filters: 64}}}; include_mask: false finds boxes alone (Faster
+    R-CNN). They replace the values of --config FILE."""
 
 
 class CocoConfig(Section):

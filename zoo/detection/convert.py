@@ -74,14 +74,14 @@ def run(config: ConvertConfig) -> None:
     gaps = f", {last - count} of which are unused" if last > count else ""
     print(f"{count} categories with ids up to {last}{gaps}")
     for name, part in (("training", train), ("test", val)):
-        found = [one for objects in part.objects.values() for one in objects]
+        annotations = [annotation for objects in part.objects.values() for annotation in objects]
         empty = sum(not objects for objects in part.objects.values())
-        crowds = sum(one["iscrowd"] for one in found)
+        crowds = sum(annotation["iscrowd"] for annotation in annotations)
         print(
             f"{len(part.images)} {name} images, {empty} without objects; "
-            f"{len(found)} objects, {crowds} crowds"
+            f"{len(annotations)} objects, {crowds} crowds"
         )
-    counts = [len(found) for part in (train, val) for found in part.objects.values()]
+    counts = [len(objects) for part in (train, val) for objects in part.objects.values()]
     if many := [number for number in counts if number > shards.MOST_OBJECTS]:
         print(
             f"{len(many)} images have more than {shards.MOST_OBJECTS} objects: training, detection "
@@ -97,7 +97,11 @@ def join(train: Annotations, val: Annotations) -> tuple[Annotations, Annotations
     Categories without objects are left out.
     """
     names = [
-        {part.categories[one["category_id"]] for found in part.objects.values() for one in found}
+        {
+            part.categories[annotation["category_id"]]
+            for objects in part.objects.values()
+            for annotation in objects
+        }
         for part in (train, val)
     ]
     numbers = {name: i for i, name in train.categories.items() if name in names[0] | names[1]}
@@ -115,8 +119,8 @@ def join(train: Annotations, val: Annotations) -> tuple[Annotations, Annotations
 
 def in_both(train: Annotations, val: Annotations) -> list[str]:
     """Returns the test images whose files are also training images, by their contents."""
-    known = {train.digests[one["file_name"]]: one["file_name"] for one in train.images}
-    names = [one["file_name"] for one in val.images]
+    known = {train.digests[image["file_name"]]: image["file_name"] for image in train.images}
+    names = [image["file_name"] for image in val.images]
     return [
         f"{val.folder / name} = {train.folder / known[digest]}"
         for name in names
@@ -126,7 +130,7 @@ def in_both(train: Annotations, val: Annotations) -> list[str]:
 
 def write(train: Annotations, val: Annotations, output: Path, train_shards: int) -> None:
     """Writes a folder of shards, all or nothing; test images take a quarter of `train_shards`."""
-    counts = [len(found) for part in (train, val) for found in part.objects.values()]
+    counts = [len(objects) for part in (train, val) for objects in part.objects.values()]
     description = shards.Dataset(
         categories=dict(train.categories),
         file_ids=dict(train.file_ids),
@@ -160,10 +164,12 @@ def _write_shards(part: Annotations, prefix: Path, number: int) -> None:
             height, width, name, key, content, "jpg" if content.startswith(JPEG) else "png"
         )
         objects = list(map(_for_converter, part.objects[key]))
-        found, left_out = create_coco_tf_record.bbox_annotations_to_feature_dict(
+        object_features, left_out = create_coco_tf_record.bbox_annotations_to_feature_dict(
             objects, height, width, part.categories, part.masks
         )
-        return tf.train.Example(features=tf.train.Features(feature=features | found)), left_out
+        return tf.train.Example(
+            features=tf.train.Features(feature=features | object_features)
+        ), left_out
 
     tfrecord_lib.write_tf_record_dataset(
         str(prefix),
@@ -194,12 +200,15 @@ def as_trained(content: bytes, size: tuple[int, int]) -> bytes:
     return content
 
 
-def _for_converter(one: Json) -> Json:
+def _for_converter(annotation: Json) -> Json:
     """Replaces a mask by an uncompressed RLE, or for a single object by a list of RLEs."""
-    if "segmentation" not in one:
-        return one
-    runs = {**one["segmentation"], "counts": run_lengths(one["segmentation"]["counts"])}
-    return {**one, "segmentation": runs if one["iscrowd"] else [runs]}
+    if "segmentation" not in annotation:
+        return annotation
+    runs = {
+        **annotation["segmentation"],
+        "counts": run_lengths(annotation["segmentation"]["counts"]),
+    }
+    return {**annotation, "segmentation": runs if annotation["iscrowd"] else [runs]}
 
 
 main = Verb("detection.convert")

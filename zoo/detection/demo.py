@@ -33,12 +33,16 @@ class Demo:
             return None, []
         with telling_what_is_wrong(photo):
             image = read_pixels(Path(photo))
-            found = self.detector(image, threshold)
+            detections = self.detector(image, threshold)
         rows = [
-            [one["name"], f"{one['score']:.1%}", *(round(side) for side in one["bbox"])]
-            for one in found
+            [
+                detection["name"],
+                f"{detection['score']:.1%}",
+                *(round(side) for side in detection["bbox"]),
+            ]
+            for detection in detections
         ]
-        return draw_detections(image, found, self.detector.categories), rows
+        return draw_detections(image, detections, self.detector.categories), rows
 
     def build(self) -> gr.Blocks:
         """Lays the page out."""

@@ -138,7 +138,10 @@ class Detector:
         """Reads a file of `save_weights`, after comparing all names, shapes and dtypes."""
         arrays, _ = read_safetensors(path)
         variables = self._named_variables()
-        expected = {name: (tuple(one.shape), one.dtype.name) for name, one in variables.items()}
+        expected = {
+            name: (tuple(variable.shape), variable.dtype.name)
+            for name, variable in variables.items()
+        }
         received = {name: (array.shape, array.dtype.name) for name, array in arrays.items()}
         check_fit(self.model, str(path), "array", expected, received)
         for name, array in arrays.items():
@@ -235,11 +238,11 @@ class Detector:
         every, is_one = several(images)
         results = []
         for number, image in enumerate(every, start=1):
-            found = self.detect(read_pixels(image), number)
-            certain = [one for one in found if one["score"] >= threshold]
-            results.append([{"name": self.name_of(one["category_id"]), **one} for one in certain])
-            for one in results[-1]:
-                one["category_id"] = self.data.file_ids.get(one["category_id"], one["category_id"])
+            objects = self.detect(read_pixels(image), number)
+            certain = [obj for obj in objects if obj["score"] >= threshold]
+            results.append([{"name": self.name_of(obj["category_id"]), **obj} for obj in certain])
+            for obj in results[-1]:
+                obj["category_id"] = self.data.file_ids.get(obj["category_id"], obj["category_id"])
         return results[0] if is_one else results
 
     def name_of(self, category: int) -> str:
@@ -296,8 +299,8 @@ class Run(Source[Detector]):
 
     def card(self) -> dict[str, str]:
         metrics = load_metrics(self.folder)
-        own = run_folder.load_config(self.folder, DetectionConfig).model.image_size
-        measured = measured_at(own, self.image_size)
+        trained_size = run_folder.load_config(self.folder, DetectionConfig).model.image_size
+        measured = measured_at(trained_size, self.image_size)
         return {
             "Weights": f"run {self.folder.resolve().name}",
             "Trained on": f"{metrics.training_images:,} images",

@@ -73,37 +73,37 @@ def run(config: EvaluateConfig) -> None:
     from zoo.detection.report import line
     from zoo.evaluate.report import write_json, writing
 
-    detector, result, found, annotations = measure(config)
+    detector, result, detections, annotations = measure(config)
     count = len(annotations["images"])
     print_tables(result, detector.name, f"{detector.title}, {count} images of {config.folder}")
     if config.output is not None:
         settings = config.model_dump(mode="json", exclude={"output"})
         results = {**result.figures, "categories": result.categories}
-        with writing(config.output) as beside:
+        with writing(config.output) as temporary:
             pattern = shards.pattern(config.folder, shards.TEST)
             read = lambda ids: shards.read_images(pattern, ids=ids)  # noqa: E731
-            for name, grid in extremes(read, result.by_image, found, annotations):
+            for name, grid in extremes(read, result.by_image, detections, annotations):
                 title = f"{detector.name}: the {name} test images"
-                plot_detections(grid, detector.categories, title, beside / f"{name}.png")
-            files.write_json(beside / DETECTIONS, with_file_ids(found, annotations))
-            write_json(beside, settings, results)
+                plot_detections(grid, detector.categories, title, temporary / f"{name}.png")
+            files.write_json(temporary / DETECTIONS, with_file_ids(detections, annotations))
+            write_json(temporary, settings, results)
     print(f"{line(result.figures)} ({count} test images)")
 
 
-def with_file_ids(found: Sequence["Json"], annotations: "Json") -> list["Json"]:
+def with_file_ids(detections: Sequence["Json"], annotations: "Json") -> list["Json"]:
     """Returns detections with the ids that images and categories have in the user's file."""
     images, categories = (
-        {one["id"]: one.get("file_id", one["id"]) for one in annotations[name]}
+        {entry["id"]: entry.get("file_id", entry["id"]) for entry in annotations[name]}
         for name in ("images", "categories")
     )
     return [
         {
-            **one,
-            "image_id": images[one["image_id"]],
-            "category_id": categories[one["category_id"]],
+            **detection,
+            "image_id": images[detection["image_id"]],
+            "category_id": categories[detection["category_id"]],
         }
-        for one in found
-        if one["category_id"] in categories  # the file may use the ids of others for its own
+        for detection in detections
+        if detection["category_id"] in categories  # the file may use the ids of others for its own
     ]
 
 
@@ -126,11 +126,13 @@ def measure(config: EvaluateConfig) -> tuple["Detector", "Evaluation", list["Jso
     annotations = shards.read_annotations(folder, dataset, ids, detector.categories)
     batches = Waiting(detector.batches(shards.pattern(folder, shards.TEST), size))
     steps, detected = -(-dataset.val.images // size), detector.detect_batches(batches)
-    found = [one for batch in track(detected, "Detecting", total=steps) for one in batch]
+    detections = [
+        detection for batch in track(detected, "Detecting", total=steps) for detection in batch
+    ]
     if batches.share is not None:
         print(batches.report(size))
-    result = report.evaluate(annotations, found, detector.masks and dataset.masks)
-    return detector, result, found, annotations
+    result = report.evaluate(annotations, detections, detector.masks and dataset.masks)
+    return detector, result, detections, annotations
 
 
 def print_tables(result: "Evaluation", backbone: str, title: str) -> None:
@@ -157,7 +159,7 @@ def print_tables(result: "Evaluation", backbone: str, title: str) -> None:
 def extremes(
     read: Callable[[set[int]], Mapping[int, Any]],
     f1: Mapping[int, float],
-    found: Sequence["Json"],
+    detections: Sequence["Json"],
     annotations: "Json",
 ) -> Iterator[tuple[str, list]]:
     """Yields the worst and the best test images by the F1 of their boxes; `read` reads some."""
@@ -170,6 +172,8 @@ def extremes(
         grid = []
         for number in numbers:
             file, objects = truth[number]
-            detections = [one for one in found if one["image_id"] == number]
-            grid.append((f"{file}: F1 {f1[number]:.2f}", images[number], detections, objects))
+            image_detections = [
+                detection for detection in detections if detection["image_id"] == number
+            ]
+            grid.append((f"{file}: F1 {f1[number]:.2f}", images[number], image_detections, objects))
         yield name, grid

@@ -95,12 +95,12 @@ class KerasBackbone(tf_keras.Model):
             level: tf.TensorShape(features.output[stage].shape) for level, stage in LEVELS.items()
         }
         size = network.input_shape[1]
-        found = [size // features.output[stage].shape[1] for stage in STAGES]
+        strides = [size // features.output[stage].shape[1] for stage in STAGES]
         expected = [2 ** int(level) for level in LEVELS]
         require(
-            found == expected,
+            strides == expected,
             f"model.name: expected a network with feature maps at strides {expected}",
-            f"{network.name} with strides {found} (--model.overrides stem=rs gives "
+            f"{network.name} with strides {strides} (--model.overrides stem=rs gives "
             "lambda_resnet14 others)",
         )
         # tf_keras would track the Keras 3 layers of the network as its own, and fail.
@@ -268,8 +268,10 @@ def _check(group: Any, heads: Mapping[str, Any], name: str = "") -> None:
             raise ValueError(f"{place}: expected no value, for {DECIDED[place]}")
         field = getattr(group, key, None)
         if key not in hints:
-            own = get_type_hints(hyperparams.Config)
-            known = [hint for hint in hints if hint not in own and name + hint not in DECIDED]
+            base_hints = get_type_hints(hyperparams.Config)
+            known = [
+                hint for hint in hints if hint not in base_hints and name + hint not in DECIDED
+            ]
             check_known(place, known, "expected fields of the Model Garden's MaskRCNN")
         if isinstance(field, hyperparams.Config):
             require(isinstance(value, dict), f"{place}: expected fields", reprlib.repr(value))
@@ -285,7 +287,7 @@ def _check(group: Any, heads: Mapping[str, Any], name: str = "") -> None:
 
 def _in_range(key: str, value: Any) -> bool:
     if isinstance(value, list):
-        return bool(value) and all(_in_range(key, one) for one in value)
+        return bool(value) and all(_in_range(key, item) for item in value)
     if isinstance(value, int) and not isinstance(value, bool):
         return int(key not in MAY_BE_0) <= value <= LARGEST
     if isinstance(value, float):
@@ -315,13 +317,13 @@ def infer(model: Any, images: Any, anchors: Any, info: Any) -> dict[str, Any]:
     """
     size = info[:, 0] * info[:, 2]
     outputs = model(images, image_shape=size, anchor_boxes=anchors, training=False)
-    found = {name: outputs[name] for name in (*FOUND, MASKS) if name in outputs}
-    scores, finite = found[SCORES], tf.constant(True)
+    detections = {name: outputs[name] for name in (*FOUND, MASKS) if name in outputs}
+    scores, finite = detections[SCORES], tf.constant(True)
     sources = [outputs[name] for name in (*SOURCES, MASKS) if outputs.get(name) is not None]
-    for one in tf.nest.flatten(sources):
-        finite &= tf.reduce_all(tf.math.is_finite(one), range(1, len(one.shape)))
+    for tensor in tf.nest.flatten(sources):
+        finite &= tf.reduce_all(tf.math.is_finite(tensor), range(1, len(tensor.shape)))
     scores = tf.where(tf.expand_dims(finite, -1), scores, tf.constant(np.nan, scores.dtype))
-    return {**found, SCORES: scores, "image_info": info}
+    return {**detections, SCORES: scores, "image_info": info}
 
 
 class Task(MaskRCNNTask):
@@ -365,7 +367,7 @@ class Task(MaskRCNNTask):
         """Collects the detections of a step, with tuples of tensors from several devices."""
         state = state or {"found": []}
         arrays = {
-            name: np.concatenate([one.numpy() for one in tf.nest.flatten(value)])
+            name: np.concatenate([tensor.numpy() for tensor in tf.nest.flatten(value)])
             for name, value in step_outputs["outputs"].items()
         }
         state["found"] += to_coco(arrays, arrays["source_id"])
@@ -408,17 +410,17 @@ def to_coco(outputs: Mapping[str, np.ndarray], ids: Any) -> list[coco.Json]:
         arrays[MASKS] = outputs[MASKS].astype("float32")
     batches = {name: [array] for name, array in arrays.items()}
     results = []
-    for one in coco_utils.convert_predictions_to_coco_annotations(batches):
+    for detection in coco_utils.convert_predictions_to_coco_annotations(batches):
         # Score 0 is padding; boxes within the padding of the image are clipped to nothing.
-        if one["score"] <= 0 or min(one["bbox"][2:]) <= 0:
+        if detection["score"] <= 0 or min(detection["bbox"][2:]) <= 0:
             continue
         result = {
-            "image_id": int(one["image_id"]),
-            "category_id": int(one["category_id"]),
-            "bbox": [round(float(side), 3) for side in one["bbox"]],
-            "score": round(float(one["score"]), 5),
+            "image_id": int(detection["image_id"]),
+            "category_id": int(detection["category_id"]),
+            "bbox": [round(float(side), 3) for side in detection["bbox"]],
+            "score": round(float(detection["score"]), 5),
         }
         if MASKS in outputs:
-            result["segmentation"] = coco.as_text(one["segmentation"])
+            result["segmentation"] = coco.as_text(detection["segmentation"])
         results.append(result)
     return results

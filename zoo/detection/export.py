@@ -68,14 +68,14 @@ def write(detector: "Detector", folder: Path) -> None:
     import tensorflow as tf
 
     signatures = dict(detector.module.get_inference_signatures(dict(SIGNATURES)))
-    signatures[FILES] = of_files(detector)
+    signatures[FILES] = build_files_signature(detector)
     # Saving the module itself fails: tf_keras would also write the training graph of its model.
     root: Any = tf.Module()
     root.used = [list(signature.graph.variables) for signature in signatures.values()]
     tf.saved_model.save(root, str(folder), signatures=signatures)
 
 
-def of_files(detector: "Detector") -> Any:
+def build_files_signature(detector: "Detector") -> Any:
     """Returns a function from image files to objects, with boxes in pixels of each image."""
     import tensorflow as tf
 
@@ -87,17 +87,17 @@ def of_files(detector: "Detector") -> Any:
 
     def find(encoded: tf.Tensor) -> dict[str, tf.Tensor]:
         image: Any = decode(encoded)
-        found = {name: value[0] for name, value in detector.module.serve(image[None]).items()}
-        boxes = found["detection_boxes"] / tf.tile(found["image_info"][2:3], [1, 2])
+        detections = {name: value[0] for name, value in detector.module.serve(image[None]).items()}
+        boxes = detections["detection_boxes"] / tf.tile(detections["image_info"][2:3], [1, 2])
         top, left, bottom, right = tf.unstack(boxes, axis=-1)
         outputs = {
             "boxes": tf.stack([left, top, right - left, bottom - top], -1),  # (100, 4)
-            "classes": found["detection_classes"],
-            "labels": tf.gather(labels, found["detection_classes"]),
-            "scores": found["detection_scores"],
+            "classes": detections["detection_classes"],
+            "labels": tf.gather(labels, detections["detection_classes"]),
+            "scores": detections["detection_scores"],
         }
         if detector.masks:
-            outputs["masks"] = tf.cast(tf.round(255 * found["detection_masks"]), tf.uint8)
+            outputs["masks"] = tf.cast(tf.round(255 * detections["detection_masks"]), tf.uint8)
             outputs["sizes"] = tf.shape(image)[:2]
         return outputs
 
@@ -106,10 +106,10 @@ def of_files(detector: "Detector") -> Any:
         dtypes |= {"masks": tf.uint8, "sizes": tf.int32}
 
     @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, FILES)], autograph=False)
-    def of_files(image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
+    def detect_files(image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
         return map_files(find, image_bytes, dtypes)
 
-    return of_files.get_concrete_function()
+    return detect_files.get_concrete_function()
 
 
 def checks_of(detector: "Detector") -> dict[str, "Check"]:
@@ -126,7 +126,7 @@ def checks_of(detector: "Detector") -> dict[str, "Check"]:
     expected = detector.predict(images)
     scale = np.tile(expected["image_info"][:, 2:3], (1, 1, 2))
     top, left, bottom, right = np.moveaxis(expected["detection_boxes"] / scale, -1, 0)
-    of_files = {
+    expected_for_files = {
         "boxes": np.stack([left, top, right - left, bottom - top], -1),
         "classes": expected["detection_classes"],
         "scores": expected["detection_scores"],
@@ -134,5 +134,5 @@ def checks_of(detector: "Detector") -> dict[str, "Check"]:
     return {
         DEFAULT: Check({"inputs": files}, partial(largest_difference, expected)),
         INTEGERS: Check({"inputs": images}, partial(largest_difference, expected)),
-        FILES: Check({FILES: files}, partial(largest_difference, of_files)),
+        FILES: Check({FILES: files}, partial(largest_difference, expected_for_files)),
     }

@@ -41,7 +41,7 @@ class Findings(dict[str, tuple[int, str]]):
 
     def lines(self) -> list[str]:
         """Formats a line for each kind."""
-        return [f"{kind} ({count}, such as {one})" for kind, (count, one) in self.items()]
+        return [f"{kind} ({count}, such as {example})" for kind, (count, example) in self.items()]
 
 
 def whole(value: Any) -> Any:
@@ -84,7 +84,7 @@ def _rle(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     lists = {key: _each(whole, _parsed(value.get(key))) for key in ("size", "counts")}
-    return value if all(one is value.get(key) for key, one in lists.items()) else lists
+    return value if all(values is value.get(key) for key, values in lists.items()) else lists
 
 
 def _is_polygon(part: Any) -> bool:
@@ -139,33 +139,33 @@ def normalize(content: Mapping[str, list[Json]], notes: Findings) -> None:
 
     Entries get a `file_id`, the id of the file, where the `id` is another one.
     """
-    for one in itertools.chain(*content.values()):
-        one |= {key: None for key, value in one.items() if value != value}  # NaN of pandas
+    for entry in itertools.chain(*content.values()):
+        entry |= {key: None for key, value in entry.items() if value != value}  # NaN of pandas
     for name, field, read, words in KINDS:
-        for one in content[name]:
-            after, before = read(one.get(field)), one.get(field)
+        for entry in content[name]:
+            after, before = read(entry.get(field)), entry.get(field)
             if after is not before:
-                one[field] = after
+                entry[field] = after
                 notes.add(words, f"{field}={short(before)}")
-    for one in content["images"]:
-        if "neg_category_ids" in one:
+    for image in content["images"]:
+        if "neg_category_ids" in image:
             words = "images of LVIS, whose own AP leaves out categories that were not searched for"
-            notes.add(f"{words}; here they count", f"image {short(one.get('id'))}")
+            notes.add(f"{words}; here they count", f"image {short(image.get('id'))}")
     annotations = content["annotations"]
     _number_ids(content["images"], annotations, "image_id", IMAGE_IDS, notes)
     _number_ids(content["categories"], annotations, "category_id", CATEGORY_IDS, notes)
     content["categories"][:] = _merged(content["categories"], annotations, notes)
     # One area that most boxes cannot have is a dummy.
-    areas = {str(one.get("area")) for one in annotations}
+    areas = {str(annotation.get("area")) for annotation in annotations}
     if len(areas) == 1 < len(annotations) and 2 * sum(map(_fits, annotations)) < len(annotations):
-        for one in annotations:
-            one["area"] = f"{one.get('area')} of all"
+        for annotation in annotations:
+            annotation["area"] = f"{annotation.get('area')} of all"
 
 
-def _fits(one: Json) -> bool:
+def _fits(annotation: Json) -> bool:
     try:
-        _, _, width, height = one["bbox"]
-        return 0.25 * width * height <= one["area"] <= width * height
+        _, _, width, height = annotation["bbox"]
+        return 0.25 * width * height <= annotation["area"] <= width * height
     except (KeyError, TypeError, ValueError):
         return False
 
@@ -174,36 +174,36 @@ def _number_ids(
     entries: list[Json], annotations: list[Json], key: str, allowed: range, notes: Findings
 ) -> None:
     """Replaces ids that are not allowed by the lowest free numbers."""
-    own = [whole(one.get("id")) for one in entries]
-    taken = {i for i in own if type(i) is int and i in allowed}
+    ids = [whole(entry.get("id")) for entry in entries]
+    taken = {i for i in ids if type(i) is int and i in allowed}
     free = (number for number in itertools.count(1) if number not in taken)
     numbers: dict[Id, int] = {}
-    for one, i in zip(entries, own, strict=True):
+    for entry, i in zip(entries, ids, strict=True):
         if type(i) not in (int, str) or i == "":
             continue
         if i not in numbers:
             numbers[i] = i if i in taken else next(free)
-        before, one["id"] = one["id"], numbers[i]
+        before, entry["id"] = entry["id"], numbers[i]
         if isinstance(before, str) or i != numbers[i]:
-            one["file_id"] = i if isinstance(before, float) else before
+            entry["file_id"] = i if isinstance(before, float) else before
         if type(before) is not int or before != numbers[i]:
             notes.add(
                 f"{key} numbered, results have the file's", f"{short(before)} as {numbers[i]}"
             )
     assigned = set(numbers.values())
-    for one in annotations:
-        i = whole(one.get(key))
+    for annotation in annotations:
+        i = whole(annotation.get(key))
         if type(i) in (int, str):
-            one[key] = numbers.get(i, str(i) if i in assigned else i)
+            annotation[key] = numbers.get(i, str(i) if i in assigned else i)
 
 
 def _merged(categories: list[Json], annotations: list[Json], notes: Findings) -> list[Json]:
     """Merges repeated categories; an unused one gives way to another one of its id or name."""
-    used = {repr(one.get("category_id")) for one in annotations}
+    used = {repr(annotation.get("category_id")) for annotation in annotations}
     kept: dict[tuple[str, str], Json] = {}
-    for one in categories:
-        if kept.setdefault((repr(one.get("id")), repr(one.get("name"))), one) is not one:
-            notes.add("repeated categories merged", short(one.get("name")))
+    for entry in categories:
+        if kept.setdefault((repr(entry.get("id")), repr(entry.get("name"))), entry) is not entry:
+            notes.add("repeated categories merged", short(entry.get("name")))
     for number, name in list(kept):
         rivals = [pair for pair in kept if (pair[0] == number) != (pair[1] == name)]
         if rivals and number not in used:
@@ -219,15 +219,15 @@ def find_files(images: list[Json], folder: Path, notes: Findings, faults: Findin
     Paths of other machines, URLs and names of uploads are matched by a base name that one file has.
     All names are matched before any of them gets a file, so their order does not matter.
     """
-    given = [next((one[key] for key in NAMES if one.get(key)), "") for one in images]
-    matches = _match({name for name in given if isinstance(name, str)}, folder)
-    named: dict[str, set[str]] = defaultdict(set)  # files by id, as objects have ids alone
-    for one, name in zip(images, given, strict=True):
-        named[repr(one.get("id"))].add(matches[name][0] if name in matches else repr(name))
-    found = []
-    for one, name in zip(images, given, strict=True):
-        number = short(one.get("id"))
-        if len(named[repr(one.get("id"))]) > 1:
+    names = [next((image[key] for key in NAMES if image.get(key)), "") for image in images]
+    matches = _match({name for name in names if isinstance(name, str)}, folder)
+    files_by_id: dict[str, set[str]] = defaultdict(set)  # as objects have ids alone
+    for image, name in zip(images, names, strict=True):
+        files_by_id[repr(image.get("id"))].add(matches[name][0] if name in matches else repr(name))
+    located = []
+    for image, name in zip(images, names, strict=True):
+        number = short(image.get("id"))
+        if len(files_by_id[repr(image.get("id"))]) > 1:
             faults.add("expected a whole number of its own", f"image {number}: {short(name)}")
             continue
         if not isinstance(name, str) or name not in matches:
@@ -239,10 +239,10 @@ def find_files(images: list[Json], folder: Path, notes: Findings, faults: Findin
             )
             continue
         file, is_path = matches[name]
-        if not is_path or name != one.get("file_name"):
+        if not is_path or name != image.get("file_name"):
             notes.add("file_name matched by base name", f"{name[-80:]!r} as {file!r}")
-        found.append({**one, "file_name": file})
-    return found
+        located.append({**image, "file_name": file})
+    return located
 
 
 def _match(names: set[str], folder: Path) -> dict[str, tuple[str, bool]]:
@@ -301,21 +301,21 @@ def _meant(name: str, by_end: _Files) -> list[tuple[str, _Likeness]]:
         url = urlsplit(path)
     except ValueError:
         return []
-    found: dict[_Likeness, set[str]] = defaultdict(set)
+    matches: dict[_Likeness, set[str]] = defaultdict(set)
     for form in (path, unquote(url.path), unquote(url.query.rpartition("=")[2])):
         *above, base = form.split("/")
-        for own in {base, UPLOAD.sub("", base)}:
+        for base_name in {base, UPLOAD.sub("", base)}:
             keys = (
                 (count, literal, key)
-                for count, end in _ends([*above, own])
+                for count, end in _ends([*above, base_name])
                 for literal, key in ((True, end), (False, _key(end)))
             )
             for count, literal, key in keys:
                 if files := by_end.get((literal, key)):
-                    found[own == base, count, literal].update(files[:2])
+                    matches[base_name == base, count, literal].update(files[:2])
                     break
-    best = max(found, default=(False, 0, False))
-    return [(file, best) for file in found[best]] if len(found[best]) == 1 else []
+    best = max(matches, default=(False, 0, False))
+    return [(file, best) for file in matches[best]] if len(matches[best]) == 1 else []
 
 
 def measure(
@@ -327,27 +327,27 @@ def measure(
     by `repr` of the id; and hashes of the files by name. Where both frames have the same size,
     annotations are of the upright image, which tools show.
     """
-    paths = [str(folder / one["file_name"]) for one in images]
+    paths = [str(folder / image["file_name"]) for image in images]
     intact, turned, digests = [], {}, {}
-    for one, file in zip(images, check_readable(paths, skip=True), strict=True):
+    for image, file in zip(images, check_readable(paths, skip=True), strict=True):
         if file.why:
-            faults.add(f"unreadable image files ({file.why})", one["file_name"])
+            faults.add(f"unreadable image files ({file.why})", image["file_name"])
             continue
         size, number = _upright(file)
         stored = size[::-1] if number > 4 else size
-        given = one.get("height"), one.get("width")
-        if not all(type(side) is int and side > 0 for side in given):
-            notes.add("sizes read from the files", f"width={short(given[1])}")
-        elif given == stored != size:
-            turned[repr(one.get("id"))] = number
-            notes.add("annotated as stored, turned upright by EXIF", one["file_name"])
-        elif given != size:
-            height, width = map(short, given)
+        annotated = image.get("height"), image.get("width")
+        if not all(type(side) is int and side > 0 for side in annotated):
+            notes.add("sizes read from the files", f"width={short(annotated[1])}")
+        elif annotated == stored != size:
+            turned[repr(image.get("id"))] = number
+            notes.add("annotated as stored, turned upright by EXIF", image["file_name"])
+        elif annotated != size:
+            height, width = map(short, annotated)
             sizes = f"{width} x {height} pixels, of the file {size[1]} x {size[0]}"
-            faults.add("expected the size of the image file", f"{one['file_name']}: {sizes}")
+            faults.add("expected the size of the image file", f"{image['file_name']}: {sizes}")
             continue
-        intact.append({**one, "height": size[0], "width": size[1]})
-        digests[one["file_name"]] = file.digest
+        intact.append({**image, "height": size[0], "width": size[1]})
+        digests[image["file_name"]] = file.digest
     first: dict[bytes, str] = {}
     for name, digest in digests.items():
         if (other := first.setdefault(digest, name)) != name:

@@ -21,14 +21,14 @@ def check_output(output: Path | None, photos: Sequence[Path]) -> None:
     require(output is None or output.suffix != ".png" or len(photos) <= MOST, expected, received)
 
 
-def describe(photo: Path, found: Objects, threshold: float) -> str:
+def describe(photo: Path, detections: Objects, threshold: float) -> str:
     """Formats the lines about an image: its name, then scores, names and boxes of its objects."""
     lines = [printable(photo)]
-    for one in found:
-        if one["score"] >= threshold:
-            left, top, width, height = one["bbox"]
+    for detection in detections:
+        if detection["score"] >= threshold:
+            left, top, width, height = detection["bbox"]
             lines.append(
-                f"{one['score']:8.1%}  {printable(one['name'])}, "
+                f"{detection['score']:8.1%}  {printable(detection['name'])}, "
                 f"{width:.0f} x {height:.0f} pixels at ({left:.0f}, {top:.0f})"
             )
     return "\n".join([*lines, ""])
@@ -39,7 +39,11 @@ def write(
 ) -> None:
     """Draws an image grid with objects (.png), or writes all objects (.json)."""
     if output.suffix != ".png":
-        rows = [{**one, "file_name": str(photo)} for photo, found in results for one in found]
+        rows = [
+            {**detection, "file_name": str(photo)}
+            for photo, detections in results
+            for detection in detections
+        ]
         for row in rows:
             del row["name"]
         write_json(output, rows, indent=1)
@@ -50,10 +54,10 @@ def write(
         from PIL import Image, ImageOps
 
     images, names = [], {}
-    for photo, found in results:
+    for photo, detections in results:
         with Image.open(photo) as image:
             pixels = np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
-        images.append((photo.name, pixels, found, None))
-        names |= {one["category_id"]: one["name"] for one in found}
+        images.append((photo.name, pixels, detections, None))
+        names |= {detection["category_id"]: detection["name"] for detection in detections}
     title = f"{title}: objects with a score from {threshold:.0%}"
     plot_detections(images, names, title, output, threshold, 2)

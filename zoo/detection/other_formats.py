@@ -35,24 +35,24 @@ ANNOTATIONS = {
 }
 
 
-def of_annotations(annotations: Any) -> str:
+def identify_annotations(annotations: Any) -> str:
     """Names the format of annotations without boxes and masks, "" if it is unknown."""
     if not isinstance(annotations, list):
         return ""
-    entries = [one for one in annotations if isinstance(one, Mapping)]
-    if any(one.get("bbox") or one.get("segmentation") for one in entries):
+    entries = [entry for entry in annotations if isinstance(entry, Mapping)]
+    if any(entry.get("bbox") or entry.get("segmentation") for entry in entries):
         return ""
     return next((what for key, what in ANNOTATIONS.items() if any(key in e for e in entries)), "")
 
 
-def of_file(path: Path) -> str:
+def identify_file(path: Path) -> str:
     """Names the format of a file or folder that is not COCO's, "" if it is unknown."""
     if path.is_dir():
-        found = sorted(path.iterdir())
-        files = [file.name for file in found if file.suffix == ".json"]
+        paths = sorted(path.iterdir())
+        files = [file.name for file in paths if file.suffix == ".json"]
         if files:
             return f"a folder, with {files[0]!r}"
-        whats = (SUFFIXES[end] for file in found if (end := file.suffix.lower()) in SUFFIXES)
+        whats = (SUFFIXES[end] for file in paths if (end := file.suffix.lower()) in SUFFIXES)
         return next((f"a folder of {what}" for what in whats), "")
     try:
         content = path.read_bytes()
@@ -62,11 +62,11 @@ def of_file(path: Path) -> str:
     except (ValueError, RecursionError):
         known = (what for start, what in BEGINNINGS.items() if re.match(start, content))
         return next(known, SUFFIXES.get(path.suffix.lower(), ""))
-    if isinstance(value, dict) and (what := of_annotations(value.get("annotations"))):
+    if isinstance(value, dict) and (what := identify_annotations(value.get("annotations"))):
         return what
     first = value[0] if isinstance(value, list) and value else value
     keys = first.keys() if isinstance(first, dict) else set[str]()
-    for given, lacking, what in JSON:
-        if given <= keys and not lacking & keys:
+    for required, lacking, what in JSON:
+        if required <= keys and not lacking & keys:
             return what
     return "a list, not images, annotations and categories" if isinstance(value, list) else ""

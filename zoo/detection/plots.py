@@ -37,9 +37,9 @@ def plot_detections(
     compressed RLEs. Annotated objects are drawn on a copy, left of the detections.
     """
     panels = []
-    for heading, image, found, truth in images:
-        shown = [one for one in found if one["score"] >= threshold]
-        shown.sort(key=lambda one: one["score"])  # the highest scores are drawn on top
+    for heading, image, detections, truth in images:
+        shown = [detection for detection in detections if detection["score"] >= threshold]
+        shown.sort(key=lambda detection: detection["score"])  # the highest scores are drawn on top
         if truth is not None:
             panels.append((f"annotated: {heading}", image, truth))
             heading = f"found: {heading}"
@@ -53,13 +53,13 @@ def plot_detections(
 
 @styled
 def draw_detections(
-    image: np.ndarray, found: Sequence[Object], categories: Mapping[int, str]
+    image: np.ndarray, detections: Sequence[Object], categories: Mapping[int, str]
 ) -> np.ndarray:
     """Draws an image, uint8 of shape `(height, width, 3)`, with its objects, as an RGB image."""
     height, width = image.shape[:2]
     scale = SIDE / max(height, width)
     axis = bare_axis(max(width * scale, 1), max(height * scale, 1))
-    _draw(axis, image, found[::-1], categories)  # the highest scores on top
+    _draw(axis, image, detections[::-1], categories)  # the highest scores on top
     return to_pixels(axis.figure, 130)
 
 
@@ -67,17 +67,17 @@ def _draw(
     axis: Axes, image: np.ndarray, objects: Sequence[Object], categories: Mapping[int, str]
 ) -> None:
     blended = image.astype("float32")
-    for one in objects:
-        number = one["category_id"]  # of any file, perhaps text
+    for entry in objects:
+        number = entry["category_id"]  # of any file, perhaps text
         color = COLORS[(number if isinstance(number, int) else sum(map(ord, number))) % len(COLORS)]
-        if "segmentation" in one:
-            inside = mask.decode(one["segmentation"]).astype(bool)
+        if "segmentation" in entry:
+            inside = mask.decode(entry["segmentation"]).astype(bool)
             rgb = 255 * np.array(to_rgb(color))
             blended[inside] = (1 - OPACITY) * blended[inside] + OPACITY * rgb
-        left, top, width, height = one["bbox"]
+        left, top, width, height = entry["bbox"]
         axis.add_patch(Rectangle((left, top), width, height, fill=False, ec=color, lw=1.4))
-        name = printable(one.get("name") or categories.get(number, str(number)))
-        text = f"{name} {one['score']:.0%}" if "score" in one else name
+        name = printable(entry.get("name") or categories.get(number, str(number)))
+        text = f"{name} {entry['score']:.0%}" if "score" in entry else name
         box = {"facecolor": color, "edgecolor": "none", "pad": 1}
         axis.text(left, max(top, 0), text, fontsize=7, color="white", va="bottom", bbox=box)
     axis.imshow(blended.astype("uint8"))

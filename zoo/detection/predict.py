@@ -47,9 +47,9 @@ def run(config: PredictConfig) -> None:
     results = []
     images = Waiting(read_ahead(read_pixels, photos, MOST_THREADS), MOST_THREADS)
     for number, (photo, image) in enumerate(zip(photos, images, strict=True), start=1):
-        found = detector(image, threshold=0)
-        print(objects.describe(photo, found, config.threshold), flush=True)
-        results.append((photo, [{**one, "image_id": number} for one in found]))
+        detections = detector(image, threshold=0)
+        print(objects.describe(photo, detections, config.threshold), flush=True)
+        results.append((photo, [{**detection, "image_id": number} for detection in detections]))
     if images.share is not None:
         print(images.report())
     if config.output is not None:

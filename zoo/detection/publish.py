@@ -51,10 +51,10 @@ class DetectorPublisher(Publisher[Detector]):
         )
 
     def read(self, network: Detector, folder: Path) -> Iterator[tuple[Any, bool]]:
-        found = Published(str(folder)).load()
+        loaded = Published(str(folder)).load()
         names = set(Labels.model_fields)
-        one, other = (
-            (each.title, each.image_size, each.data.model_dump(include=names))
-            for each in (found, network)
+        actual, expected = (
+            (detector.title, detector.image_size, detector.data.model_dump(include=names))
+            for detector in (loaded, network)
         )
-        yield found.model, one == other
+        yield loaded.model, actual == expected

@@ -40,14 +40,14 @@ class Evaluation:
     by_image: Mapping[int, float]  # F1 of the boxes that are `CERTAIN`, from 0 to 1, by image id
 
 
-def evaluate(annotations: Json, found: Sequence[Json], masks: bool) -> Evaluation:
+def evaluate(annotations: Json, detections: Sequence[Json], masks: bool) -> Evaluation:
     """Compares detections, in COCO's format of results, with annotations.
 
     As usual, annotated objects are small, medium or large by their `area`, the area of the mask if
     there is one; detected boxes and masks by their own area. In an image, 100 detections of each
     category count, or as many as it has annotated objects if more.
     """
-    counts = Counter(one["image_id"] for one in annotations["annotations"])
+    counts = Counter(annotation["image_id"] for annotation in annotations["annotations"])
     limit = max([MOST_OBJECTS, *counts.values()])
     with contextlib.redirect_stdout(io.StringIO()):
         truth: Any = COCO()
@@ -57,9 +57,11 @@ def evaluate(annotations: Json, found: Sequence[Json], masks: bool) -> Evaluatio
         for kind in ("box", "mask")[: 1 + masks]:
             # If boxes are left in, pycocotools uses their areas for masks.
             left_out = "bbox" if kind == "mask" else "segmentation"
-            results = [{k: v for k, v in one.items() if k != left_out} for one in found]
-            detections = truth.loadRes(results) if results else COCO()
-            run = COCOeval(truth, detections, "segm" if kind == "mask" else "bbox")
+            results = [
+                {k: v for k, v in detection.items() if k != left_out} for detection in detections
+            ]
+            predicted = truth.loadRes(results) if results else COCO()
+            run = COCOeval(truth, predicted, "segm" if kind == "mask" else "bbox")
             run.params.maxDets = [limit]
             run.evaluate()
             run.accumulate()
@@ -72,7 +74,9 @@ def evaluate(annotations: Json, found: Sequence[Json], masks: bool) -> Evaluatio
         }
         figures[kind]["AR"] = _mean(recall[:, :, 0])
     objects = Counter(
-        one["category_id"] for one in annotations["annotations"] if not one["iscrowd"]
+        annotation["category_id"]
+        for annotation in annotations["annotations"]
+        if not annotation["iscrowd"]
     )
     categories = [
         {
@@ -99,13 +103,13 @@ def _by_image(run: COCOeval) -> dict[int, float]:
     (overlap,) = np.flatnonzero(np.isclose(run.params.iouThrs, CERTAIN))
     everything = run.params.areaRng[0]
     right, total = Counter(), Counter()  # total: detections and annotated objects
-    for one in filter(None, run.evalImgs):
-        if one["aRng"] != everything:
+    for cell in filter(None, run.evalImgs):  # of a category, an area and an image
+        if cell["aRng"] != everything:
             continue
-        counted = (np.array(one["dtScores"]) >= CERTAIN) & ~one["dtIgnore"][overlap].astype(bool)
-        matched = (one["dtMatches"][overlap] > 0) & counted
-        right[one["image_id"]] += int(matched.sum())
-        total[one["image_id"]] += int(counted.sum() + (~np.array(one["gtIgnore"], bool)).sum())
+        counted = (np.array(cell["dtScores"]) >= CERTAIN) & ~cell["dtIgnore"][overlap].astype(bool)
+        matched = (cell["dtMatches"][overlap] > 0) & counted
+        right[cell["image_id"]] += int(matched.sum())
+        total[cell["image_id"]] += int(counted.sum() + (~np.array(cell["gtIgnore"], bool)).sum())
     return {
         int(number): 2 * right[number] / total[number] if total[number] else 1.0
         for number in run.params.imgIds

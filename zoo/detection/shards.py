@@ -99,14 +99,14 @@ def check(folder: Path, dataset: Dataset, part: str, image_size: float = 64) -> 
     if not files:
         raise ValueError(f"data.dir: expected shards. Received: no {pattern(folder, part)}")
     with ThreadPoolExecutor(16) as pool:  # buckets are slow
-        found = list(pool.map(lambda file: _check_file(file, dataset, image_size), files))
-    count, expected = sum(map(len, found)), getattr(dataset, part).images
+        ids_per_file = list(pool.map(lambda file: _check_file(file, dataset, image_size), files))
+    count, expected = sum(map(len, ids_per_file)), getattr(dataset, part).images
     require(
         count == expected,
         f"data.dir: expected the {expected} {part} images of {folder / DESCRIPTION}",
         f"{count} in {len(files)} shards",
     )
-    return dict(zip(files, found, strict=True))
+    return dict(zip(files, ids_per_file, strict=True))
 
 
 def _check_file(file: str, dataset: Dataset, image_size: float) -> list[int]:
@@ -191,28 +191,28 @@ def read_annotations(
             if not path.is_file():
                 raise ValueError("not found")
             with local_copy(path) as here:
-                found, *findings = coco.parse(here, masks=dataset.masks)
+                annotations, *findings = coco.parse(here, masks=dataset.masks)
         faults = [line for kinds in findings for line in kinds.lines()]
-        if found.categories != dataset.categories:
+        if annotations.categories != dataset.categories:
             faults.insert(0, f"other categories than in {DESCRIPTION}")
-        if found.objects.keys() != set(ids):
-            count = len(found.images)
+        if annotations.objects.keys() != set(ids):
+            count = len(annotations.images)
             faults.insert(0, f"{count} images, which are not the {len(ids)} of the shards")
         if faults:
             raise ValueError(some(faults, separator="; "))
     except ValueError as error:
         expected = "data.dir: expected the annotations of the test images"
         raise refusal(expected, f"{path} ({error})") from None
-    numbers = {name: i for i, name in (categories or found.categories).items()}
-    return found.renumbered(numbers).to_json()
+    numbers = {name: i for i, name in (categories or annotations.categories).items()}
+    return annotations.renumbered(numbers).to_json()
 
 
 def by_image(annotations: coco.Json) -> Mapping[int, tuple[str, list[coco.Json]]]:
     """Returns the file name and objects of each image, by image id."""
-    found = {one["id"]: (one["file_name"], []) for one in annotations["images"]}
-    for one in annotations["annotations"]:
-        found[one["image_id"]][1].append(one)
-    return found
+    images = {image["id"]: (image["file_name"], []) for image in annotations["images"]}
+    for annotation in annotations["annotations"]:
+        images[annotation["image_id"]][1].append(annotation)
+    return images
 
 
 def read_images(files: str, most: int | None = None, ids: Collection[int] = ()) -> dict[int, Any]:
@@ -229,9 +229,9 @@ def read_images(files: str, most: int | None = None, ids: Collection[int] = ()) 
     for record in records:
         if len(images) == (len(ids) or most):
             break
-        found: Any = tf.io.parse_single_example(record, keys)
-        number = int(found["image/source_id"].numpy())
+        features: Any = tf.io.parse_single_example(record, keys)
+        number = int(features["image/source_id"].numpy())
         if not ids or number in ids:
-            image: Any = tf.io.decode_image(found["image/encoded"], 3, expand_animations=False)
+            image: Any = tf.io.decode_image(features["image/encoded"], 3, expand_animations=False)
             images[number] = image.numpy()
     return images

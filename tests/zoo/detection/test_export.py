@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from zoo.detection.export import checks_of, of_files
+from zoo.detection.export import build_files_signature, checks_of
 
 SCALE = (0.5, 0.25)  # height and width of the resized image, divided by its own
 
@@ -41,7 +41,7 @@ def png(height: int, width: int) -> bytes:
 
 
 def test_objects_of_files_of_any_size_have_boxes_in_their_pixels():
-    found = of_files(Finds())(image_bytes=tf.constant([png(40, 60), png(20, 30)]))
+    found = build_files_signature(Finds())(image_bytes=tf.constant([png(40, 60), png(20, 30)]))
     found = {name: value.numpy() for name, value in found.items()}
     boxes = [[[30, 0, 30, 40], [0] * 4], [[15, 0, 15, 20], [0] * 4]]  # left, top, width, height
     np.testing.assert_allclose(found["boxes"], boxes)
@@ -66,7 +66,7 @@ def test_the_comparison_is_with_the_outputs_of_the_detector():
         assert checks[name].difference(outputs) == 0
         other = {**outputs, "detection_scores": outputs["detection_scores"] + 0.5}
         assert checks[name].difference(other) == 0.5
-    found = of_files(detector)(image_bytes=tf.constant(files))
+    found = build_files_signature(detector)(image_bytes=tf.constant(files))
     found = {name: value.numpy() for name, value in found.items()}
     assert checks["image_bytes"].difference(found) < 1e-3
     for name in ("boxes", "classes", "scores"):
