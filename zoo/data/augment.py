@@ -161,7 +161,7 @@ def either(mixup: float | None, cutmix: float | None) -> Mix | None:
         return mixes[0] if mixes else None
 
     def mix(images: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        first, second = (partial(one, images, labels, seed) for one in mixes)
+        first, second = (partial(function, images, labels, seed) for function in mixes)
         return tf.cond(tf.random.stateless_uniform([], fold_in(seed, 0)) < 0.5, first, second)
 
     return mix

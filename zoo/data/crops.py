@@ -85,7 +85,7 @@ def resize_window(image: tf.Tensor, resize: str, window: Window, size: int) -> t
 
 def _scale(image: Any, size: int, scale: Any, first: Any, interpolation: str) -> tf.Tensor:
     """Scales an image, and returns the pixels from `first` on; those out of the image are black."""
-    scales, places = (tf.broadcast_to(tf.cast(both, tf.float32), [2]) for both in (scale, -first))
+    scales, places = (tf.broadcast_to(tf.cast(value, tf.float32), [2]) for value in (scale, -first))
     height, width = tf.unstack(tf.shape(image)[:2])
     # TensorFlow is fast along an axis if the other one is one of many channels, not of three, and
     # transposes matrices fast: (height, width x 3), then (width, 3 x size).
@@ -244,7 +244,7 @@ def attempt(
         ways = [once.map(no_autograph(lambda _, way=way: way())) for way in (first, second)]
         return ways[0].ignore_errors().concatenate(ways[1]).take(1).get_single_element()
 
-    def one(value: tuple[Any, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+    def read_one(value: tuple[Any, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         def unreadable() -> tuple[tf.Tensor, tf.Tensor]:
             message = tf.strings.join(["data: unreadable image: ", in_one_line(value[1])])
             if skip:
@@ -262,6 +262,6 @@ def attempt(
 
     def singly() -> tuple[tf.Tensor, tf.Tensor]:
         readable = tf.TensorSpec([], tf.bool)
-        return tf.map_fn(one, (inputs, names), fn_output_signature=(spec, readable))
+        return tf.map_fn(read_one, (inputs, names), fn_output_signature=(spec, readable))
 
     return either(together, singly)

@@ -40,7 +40,7 @@ def naming_errors(files: Iterable[str] = ()) -> Iterator[None]:
         place = damaged_record(files, error)
         raise ValueError(f"data: {place or reason(error)}") from None
     except tf.errors.InvalidArgumentError as error:
-        found = re.search(r"assertion failed: \[(data: .*?)\](\s|$)", error.message, re.DOTALL)
-        if found is None:
+        match = re.search(r"assertion failed: \[(data: .*?)\](\s|$)", error.message, re.DOTALL)
+        if match is None:
             raise
-        raise ValueError(found[1]) from None
+        raise ValueError(match[1]) from None

@@ -24,7 +24,7 @@ from zoo.data.sources.stored import Pixels, Record, Stored
 from zoo.devices import ONLY_HOST, Host
 from zoo.errors import printable, some
 
-MEMORY_SHARE = 1 / 16  # that decoded images of training may take, and those of tests
+MEMORY_SHARE = 1 / 16  # that decoded training images may take, and as much for test images
 FEW = 10  # images of a class, below which a network hardly learns it
 UNEQUAL = 5  # ratio of the largest class to the smallest, from which class weights are advised
 MIXING = 100  # folded into the seeds of batches, so that they differ from the seeds of images
@@ -256,8 +256,8 @@ def _once(
     windows = training and config.augment and config.shift is None and config.resize == "crop"
     pixels = decoded(records, source.stored, limit, windows)
     stored = source.stored if pixels is None else Pixels()
-    of_training, of_tests = readers(config, source, preprocessing, stored)
-    return pixels or records, of_training if training else of_tests
+    read_train, read_test = readers(config, source, preprocessing, stored)
+    return pixels or records, read_train if training else read_test
 
 
 def held_out_preprocessing(config: DataConfig, image_size: int) -> Preprocessing:
@@ -346,10 +346,10 @@ def readers(
 
     `stored` is how records hold their images; None: as the source's.
     """
-    size, kept = preprocessing.image_size, stored or source.stored
+    size, storage = preprocessing.image_size, stored or source.stored
 
     def test(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        return kept.center(image, preprocessing)
+        return storage.center(image, preprocessing)
 
     # Optional augmentations, each with the constant that is folded into its seed.
     changes: dict[int, Callable[..., tf.Tensor]] = {}
@@ -361,7 +361,7 @@ def readers(
         changes[4] = partial(random_erasing, probability=config.random_erasing)
 
     def train(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        image = source.augmented(partial(kept.read, image), seed, size)
+        image = source.augmented(partial(storage.read, image), seed, size)
         for number, change in changes.items():
             image = change(image, fold_in(seed, number))
         return image
@@ -370,7 +370,7 @@ def readers(
         skip = config.unreadable == "skip"
         once: Any = tf.function(read, autograph=False)  # traced once, not wherever it is tried
         return lambda records, seeds: attempt(
-            once, (records["image"], seeds), kept.names(records), skip
+            once, (records["image"], seeds), storage.names(records), skip
         )
 
     return attempts(train if config.augment else test), attempts(test)
@@ -381,10 +381,10 @@ def _replace_unreadable(
     images: tf.Tensor, labels: tf.Tensor, readable: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
     def replace() -> tuple[tf.Tensor, tf.Tensor]:
-        found = tf.where(readable)[:, 0]
+        places = tf.where(readable)[:, 0]
         message = "data: not one image of a batch could be read"
-        with tf.control_dependencies([tf.debugging.Assert(tf.size(found) > 0, [message])]):
-            first = tf.gather(found, 0)
+        with tf.control_dependencies([tf.debugging.Assert(tf.size(places) > 0, [message])]):
+            first = tf.gather(places, 0)
         indices = tf.where(readable, tf.range(tf.size(readable, tf.int64)), first)
         return tf.gather(images, indices), tf.gather(labels, indices)
 

@@ -47,10 +47,10 @@ class WithPseudoLabels(TrainingImages):
         order, smoothing = np.argsort(places, kind="stable"), self.label_smoothing
 
         @no_autograph
-        def joined(one: tuple[tf.Tensor, tf.Tensor], other: tuple[tf.Tensor, tf.Tensor]):
-            smoothed = one[1] * (1 - smoothing) + smoothing / classes
-            images = tf.concat([one[0], other[0]], 0)
-            return tf.gather(images, order), tf.gather(tf.concat([smoothed, other[1]], 0), order)
+        def joined(labeled: tuple[tf.Tensor, tf.Tensor], pseudo: tuple[tf.Tensor, tf.Tensor]):
+            smoothed = labeled[1] * (1 - smoothing) + smoothing / classes
+            images = tf.concat([labeled[0], pseudo[0]], 0)
+            return tf.gather(images, order), tf.gather(tf.concat([smoothed, pseudo[1]], 0), order)
 
         labeled = super().unmixed(batch_size, classes, first_step, host)
         pseudo = self.pseudo.unmixed(others, classes, first_step, host)
@@ -71,15 +71,15 @@ def with_pseudo_labels(
 
     @no_autograph
     def parse(record: tf.Tensor, number: tf.Tensor, file: tf.Tensor) -> Record:
-        found = pseudo_records.parse(record)
+        fields = pseudo_records.parse(record)
         if pseudo.labels == "soft":
-            label = pseudo_records.soft_label(found, classes, pseudo.temperature)
+            label = pseudo_records.soft_label(fields, classes, pseudo.temperature)
         else:
-            label = tf.one_hot(found["label"], classes)
+            label = tf.one_hot(fields["label"], classes)
         place = tf.strings.join([", number ", tf.strings.as_string(number), " of ", file])
-        return Record(image=found["image"], label=label, name=found["name"] + place)
+        return Record(image=fields["image"], label=label, name=fields["name"] + place)
 
-    files = [RecordFile(f"{pseudo.dir}/{one.name}", 0, one.records) for one in selection.files]
+    files = [RecordFile(f"{pseudo.dir}/{file.name}", 0, file.records) for file in selection.files]
     source = SOURCES[config.source](config)  # whose augmentation they get, too
     read_images, _ = readers(config, source, source.center(image_size), AnyFile())
     images = TrainingImages(

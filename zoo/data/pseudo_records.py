@@ -74,8 +74,8 @@ def parse(records: tf.Tensor) -> dict[str, tf.Tensor]:
 
     `label` is the first class.
     """
-    found: Any = tf.io.parse_example(records, dict(_FEATURES.values()))
-    return {field: found[key] for field, (key, _) in _FEATURES.items()}
+    features: Any = tf.io.parse_example(records, dict(_FEATURES.values()))
+    return {field: features[key] for field, (key, _) in _FEATURES.items()}
 
 
 @no_autograph
@@ -129,7 +129,9 @@ class Selection(BaseModel, extra="forbid", frozen=True):
         if list(class_names) == list(self.class_names):
             return
         pairs = zip(self.class_names, class_names, strict=False)
-        different = [f"{one!r}, not {other!r}" for one, other in pairs if one != other]
+        different = [
+            f"{actual!r}, not {expected!r}" for actual, expected in pairs if actual != expected
+        ]
         such = f", such as {printable(different[0])}" if different else ""
         classes = f"the {len(class_names)} classes of the labeled images"
         received = f"{len(self.class_names)} classes of {self.teacher}{such}"
@@ -165,8 +167,8 @@ def check_records(folder: Any, selection: Selection, setting: str = "data.pseudo
         count, why = 0, ""
         try:
             for batch in tf.data.TFRecordDataset(path).take(-1 if whole else 1).batch(256):
-                found = parse(batch)
-                labels = np.append(found["label"], found["classes"])
+                fields = parse(batch)
+                labels = np.append(fields["label"], fields["classes"])
                 if labels.min() < 0 or labels.max() >= len(selection.class_names):
                     why = "labels of other classes"
                 count += len(batch)

@@ -73,11 +73,11 @@ def check_readable(
             files |= {file.path: file for file in some_files}
             new = [file for file in some_files if file.path in keys and not file.why]
             _remembered(ADD, [(*keys[file.path], *file[2:5]) for file in new])
-    found = [files[path] for path in paths]
-    broken = [f"{printable(file.path)} ({file.why})" for file in found if file.why]
+    image_files = [files[path] for path in paths]
+    broken = [f"{printable(file.path)} ({file.why})" for file in image_files if file.why]
     if broken and not skip:
         raise ValueError(f"unreadable image files: {some(broken, 5)}")
-    return found
+    return image_files
 
 
 def _remembered(statement: str, rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
@@ -93,7 +93,7 @@ def _remembered(statement: str, rows: Sequence[Sequence[Any]]) -> list[Sequence[
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=10)) as database, database:
             database.execute(TABLE)
-            return [found for row in rows for found in database.execute(statement, row)]
+            return [result for row in rows for result in database.execute(statement, row)]
     except (OSError, sqlite3.Error) as error:
         if type(error) is sqlite3.DatabaseError:  # damaged, neither locked nor read-only
             path.unlink(missing_ok=True)
@@ -106,9 +106,9 @@ def _key(path: str) -> tuple[bytes, int, int, int] | None:
     Programs can set the first time, of the contents, but not the second one, of the inode.
     """
     with suppress(OSError, ValueError):
-        found = os.stat(path)
+        stat = os.stat(path)
         place = os.fsencode(os.path.abspath(path))
-        return place, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        return place, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
     return None
 
 

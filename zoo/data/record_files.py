@@ -30,7 +30,7 @@ class RecordFile(NamedTuple):
     path: str
     skip: int
     take: int
-    before: int = 0  # with the records in memory: those of the files before, less `skip`
+    before: int = 0  # if records are in memory: the number in the files before, less `skip`
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class StreamSource:
 
     def training(self, batch_size: int, first_step: int, host: Host, seed: int) -> tf.data.Dataset:
         """See `IndexedSource`."""
-        own = host.split(math.gcd(batch_size, PARTS))
-        streams = [self._part(batch_size, first_step, part, seed) for part in own]
-        turns = np.repeat(np.arange(len(streams)), own[0].size(batch_size))
+        parts = host.split(math.gcd(batch_size, PARTS))
+        streams = [self._part(batch_size, first_step, part, seed) for part in parts]
+        turns = np.repeat(np.arange(len(streams)), parts[0].size(batch_size))
         choices = tf.data.Dataset.from_tensor_slices(turns.astype("int64")).repeat()
         return self._in_groups(tf.data.Dataset.choose_from_datasets(streams, choices))
 
@@ -77,25 +77,25 @@ class StreamSource:
 
     def _part(self, batch_size: int, first_step: int, part: Host, seed: int) -> tf.data.Dataset:
         size, steps = part.size(batch_size), self.count // batch_size
-        first_epoch, done = divmod(first_step, steps)
+        first_epoch, steps_done = divmod(first_step, steps)
         chunk_size = max(self.shuffle_buffer // 2 // part.count, 1)
 
         @no_autograph
         def epoch(number: tf.Tensor) -> tf.data.Dataset:
             # The seed of this function alone: the order must not depend on the global seed.
             tf.random.set_seed(1)
-            of_files, of_chunks = tf.unstack(
+            file_seed, chunk_seed = tf.unstack(
                 tf.random.stateless_uniform(
                     [2], tf.stack([tf.constant(seed, tf.int64), number]), 0, 2**31 - 1, tf.int64
                 )
             )
-            over: Any = tf.where(number == first_epoch, tf.constant(done * size, tf.int64), 0)
+            over: Any = tf.where(number == first_epoch, tf.constant(steps_done * size, tf.int64), 0)
             first = over // chunk_size
-            chunks: Any = self.read(part, of_files, first * chunk_size).window(chunk_size)
+            chunks: Any = self.read(part, file_seed, first * chunk_size).window(chunk_size)
             shuffled = (
                 chunks.enumerate(first)
                 .prefetch(1)
-                .flat_map(partial(_shuffled, of_chunks, chunk_size))
+                .flat_map(partial(_shuffled, chunk_seed, chunk_size))
             )
             return shuffled.skip(over % chunk_size).take(steps * size - over)
 
@@ -120,8 +120,8 @@ class StreamSource:
         over = tf.cast(first, ends.dtype)
         group = tf.searchsorted(ends, over[None], "right")[0]
         over -= tf.pad(ends, [[1, 0]])[group]
-        every, rest = (paths, skips, takes, before), files[group * AT_ONCE :]
-        columns = tuple(tf.gather(values, rest) for values in every)
+        every, remaining = (paths, skips, takes, before), files[group * AT_ONCE :]
+        columns = tuple(tf.gather(values, remaining) for values in every)
         groups: Any = tf.data.Dataset.from_tensor_slices(columns).window(AT_ONCE)
         return self._parsed(groups.flat_map(no_autograph(self._interleaved)).skip(over))
 
@@ -129,7 +129,7 @@ class StreamSource:
         """Returns every record once, file by file."""
         paths, skips, takes, before = map(np.array, zip(*self.records, strict=True))
         files = tf.data.Dataset.from_tensor_slices((paths, skips, takes, before))
-        return self._parsed(files.flat_map(no_autograph(self._of_file)))
+        return self._parsed(files.flat_map(no_autograph(self._read_file)))
 
     def with_pixels(
         self, images: np.ndarray, labels: np.ndarray, names: np.ndarray
@@ -155,7 +155,7 @@ class StreamSource:
         groups = records.batch(GROUP)
         return groups if self.memory is None else groups.map(look_up)
 
-    def _of_file(
+    def _read_file(
         self, path: tf.Tensor, skip: tf.Tensor, take: tf.Tensor, before: tf.Tensor
     ) -> tf.data.Dataset:
         """Returns the arguments of `parse` for the records of a file, or their places in memory."""
@@ -168,7 +168,7 @@ class StreamSource:
     def _interleaved(self, *group: tf.data.Dataset) -> tf.data.Dataset:
         files: Any = tf.data.Dataset.zip(*group)
         return files.interleave(
-            no_autograph(self._of_file),
+            no_autograph(self._read_file),
             AT_ONCE,
             ROUND,
             num_parallel_calls=tf.data.AUTOTUNE,
@@ -181,8 +181,10 @@ def _shuffled(
     seed: tf.Tensor, size: int, number: tf.Tensor, chunk: dict[str, tf.data.Dataset]
 ) -> tf.data.Dataset:
     tf.random.set_seed(1)
-    own: Any = tf.random.stateless_uniform([], tf.stack([seed, number]), 0, 2**31 - 1, tf.int64)
-    return tf.data.Dataset.zip(chunk).shuffle(size, own, reshuffle_each_iteration=False)
+    chunk_seed: Any = tf.random.stateless_uniform(
+        [], tf.stack([seed, number]), 0, 2**31 - 1, tf.int64
+    )
+    return tf.data.Dataset.zip(chunk).shuffle(size, chunk_seed, reshuffle_each_iteration=False)
 
 
 def _part(files: Sequence[RecordFile], host: Host) -> list[RecordFile]:

@@ -54,12 +54,12 @@ def why_compressed(path: str) -> str:
 
 def damaged_record(files: Iterable[str], error: Exception) -> str:
     """Names the record of TensorFlow's error, which has its place alone; "" if it is not found."""
-    found = re.search(r"record at (\d+)", str(error))
-    if found is None:
+    match = re.search(r"record at (\d+)", str(error))
+    if match is None:
         return ""
     pool = ThreadPoolExecutor(16)
     try:
-        return next(filter(None, pool.map(partial(_damaged_at, int(found[1])), files)), "")
+        return next(filter(None, pool.map(partial(_damaged_at, int(match[1])), files)), "")
     finally:
         pool.shutdown(cancel_futures=True)
 

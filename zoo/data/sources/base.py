@@ -64,11 +64,11 @@ class IndexedSource:
         def look_up(positions: tf.Tensor) -> Record:
             numbers = host.number(positions, batch_size)
             epochs = numbers // epoch_size
-            first, of_run = (tf.zeros_like(epochs) + part for part in (INDEX_SHUFFLE, seed))
+            first, run_seed = (tf.zeros_like(epochs) + part for part in (INDEX_SHUFFLE, seed))
             # As tf.random.experimental.index_shuffle, which takes one seed at a time.
             indices = tf.raw_ops.RandomIndexShuffle(
                 index=numbers % epoch_size,
-                seed=tf.stack([first, of_run, epochs], 1),
+                seed=tf.stack([first, run_seed, epochs], 1),
                 max_index=tf.constant(self.count - 1, tf.int64),
             )
             return tf.nest.map_structure(lambda values: tf.gather(values, indices), records)
@@ -79,8 +79,8 @@ class IndexedSource:
     def testing(self, batch_size: int, host: Host) -> tf.data.Dataset:
         """Returns every record once, in groups, on each host for its part of the batches."""
         order = np.random.default_rng(TEST_ORDER_SEED).permutation(self.count)
-        own = np.arange(self.count) % batch_size // host.size(batch_size) == host.index
-        records: Any = self._records(order[own])  # TensorFlow's stubs do not know typed dicts
+        on_host = np.arange(self.count) % batch_size // host.size(batch_size) == host.index
+        records: Any = self._records(order[on_host])  # TensorFlow's stubs do not know typed dicts
         return tf.data.Dataset.from_tensor_slices(records).batch(GROUP)
 
     def in_order(self) -> tf.data.Dataset:
@@ -136,15 +136,15 @@ class DataSource(ABC):
     def open(self, image_size: int) -> Split:
         """Finds and checks the images, for a model of images of this height and width."""
 
-    def check_same(self, found: Noted) -> Noted:
+    def check_same(self, counted: Noted) -> Noted:
         """Checks that a resumed run has the data that it began with, wherever they are now."""
         if self.index is not None and self.index.is_file():
-            self.compare(found, read_index(self.index, "output_dir"), other_data)
-        return found
+            self.compare(counted, read_index(self.index, "output_dir"), other_data)
+        return counted
 
-    def compare(self, found: Noted, before: Noted, error: OtherData) -> None:
+    def compare(self, counted: Noted, before: Noted, error: OtherData) -> None:
         """Raises the error about the folder and its first difference from what a run has noted."""
-        for name, value in found.items():
+        for name, value in counted.items():
             if value != before.get(name):
                 counts = f" ({value:,}, not {before.get(name)})" if type(value) is int else ""
                 raise error(self.config.dir, f"{name}{counts}")

@@ -144,17 +144,17 @@ class ImageFolder(DataSource):
 
     def _check_parts(self, train: list[ImageFile], test: list[ImageFile], trained: Noted) -> None:
         """Checks that the parts are the training and test images of a run, in the same order."""
-        found = dict(self._contents(train, test))
+        contents = dict(self._contents(train, test))
         if "contents" in trained:  # whatever their names are
-            del found["names"]
+            del contents["names"]
         else:
             print(
                 "warning: the run has no digest of its images: whether the held-out ones are those "
                 "of its training is checked by their number alone",
                 file=sys.stderr,
             )
-            found = {name: value for name, value in found.items() if name in trained}
-        self.compare(found, trained, _other_parts)
+            contents = {name: value for name, value in contents.items() if name in trained}
+        self.compare(contents, trained, _other_parts)
 
     def _list_classes(
         self, folder: Path, class_names: tuple[str, ...], notes: Notes
@@ -162,22 +162,22 @@ class ImageFolder(DataSource):
         """Returns the readable files of every class."""
         labels: dict[str, int] = {}
         for label, name in enumerate(class_names):
-            place, own = folder / name, Notes()
+            place, class_notes = folder / name, Notes()
             roles = {_role(path): path for path in _subfolders(place)}
             require(
                 len(roles.keys() & SPLITS) <= 1,
                 "data.dir: expected folders of splits above those of classes, as train/CLASS",
                 ", ".join(map(printable, roles.values())),
             )
-            found = find_images([place], own)
-            if not found:
-                others = sorted(path for paths in own.values() for path in paths)
+            images = find_images([place], class_notes)
+            if not images:
+                others = sorted(path for paths in class_notes.values() for path in paths)
                 but = f", but {some(map(printable, others))}" if others else ""
                 raise ValueError(f"data.dir: no images ({', '.join(SUFFIXES)}) in {place}{but}")
-            labels.update(dict.fromkeys(map(str, found), label))
-            for kind, paths in own.items():
+            labels.update(dict.fromkeys(map(str, images), label))
+            for kind, paths in class_notes.items():
                 note(notes, kind, *paths)
-            note(notes, NESTED, *(path for path in found if path.parent != place))
+            note(notes, NESTED, *(path for path in images if path.parent != place))
         readable = []
         for file in check_readable([*labels], self.config.unreadable == "skip", remember=True):
             if file.why:
@@ -276,14 +276,14 @@ def _find_splits(folder: Path, notes: Notes) -> dict[str, Path]:
     for path in _subfolders(folder):
         roles.setdefault(_role(path), []).append(path)
     others = roles.pop("", [])
-    found = [path for paths in roles.values() for path in paths]
-    flat = [path for path in found if not _subfolders(path)]
-    names = ", ".join(printable(path.name) for path in found)
-    if len(flat) == len(found):
+    split_folders = [path for paths in roles.values() for path in paths]
+    flat = [path for path in split_folders if not _subfolders(path)]
+    names = ", ".join(printable(path.name) for path in split_folders)
+    if len(flat) == len(split_folders):
         if len(roles) > 1:
             expected = f"data.dir: expected folders of classes in {names} of {folder}"
             raise refusal(expected, f"none{_by_table(folder)}; if these are classes, rename them")
-        note(notes, TAKEN, *found)
+        note(notes, TAKEN, *split_folders)
         return {}
     require(
         not find_images(others, {}),

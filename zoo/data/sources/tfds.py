@@ -94,7 +94,7 @@ class Tfds(DataSource):
                 return Record(image=example["image"], label=tf.identity(label), name=name)
 
         parts = builder.info.splits[split].file_instructions
-        files = [RecordFile(str(one.filename), one.skip, one.take) for one in parts]
+        files = [RecordFile(str(part.filename), part.skip, part.take) for part in parts]
         stream = StreamSource(files, parse, self.config.shuffle_buffer)
         place = f"data.dir: {self.config.name} cannot be read"
         # Labels are -1 where they are secret.
@@ -165,10 +165,10 @@ def check_files(builder: Builder, split: str) -> None:
     sizes = dict(zip(used, file_sizes(used), strict=True))
     for name, part in info.splits.items() if info.file_format.value == "tfrecord" else ():
         files = [str(path) for path in part.filepaths]
-        found = sum(sizes.get(file, math.inf) for file in files)  # of all files, or infinite
+        size = sum(sizes.get(file, math.inf) for file in files)  # of all files, or infinite
         # Each record has 16 bytes of lengths and checksums. 0 bytes: unknown.
         least = int(part.num_bytes) + 16 * part.num_examples
-        if part.num_bytes and found < least:
+        if part.num_bytes and size < least:
             why = next(filter(None, map(why_compressed, files)), "were they copied as a whole?")
             place = f"the {len(files)} files of {builder.name}, split {name}"
-            raise refusal(f"data.dir: expected {least} bytes in {place}", f"{found} bytes; {why}")
+            raise refusal(f"data.dir: expected {least} bytes in {place}", f"{size} bytes; {why}")

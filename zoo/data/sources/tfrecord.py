@@ -92,11 +92,11 @@ def _contents(folder: str, pattern: str, known: Contents | None) -> Contents:
         from rich.progress import track
     with ThreadPoolExecutor(16) as pool:
         scanned = pool.map(_scan, files)
-        found = list(track(scanned, f"Counting {pattern[:-2]} images", len(files), transient=True))
+        scans = list(track(scanned, f"Counting {pattern[:-2]} images", len(files), transient=True))
     texts: dict[int, str] = {}
-    for _, of_file in found:
-        texts = of_file | texts
-    return Contents(files=files, sizes=sizes, counts=[count for count, _ in found], texts=texts)
+    for _, file_texts in scans:
+        texts = file_texts | texts
+    return Contents(files=files, sizes=sizes, counts=[count for count, _ in scans], texts=texts)
 
 
 def _scan(file: str) -> tuple[int, dict[int, str]]:
@@ -105,9 +105,9 @@ def _scan(file: str) -> tuple[int, dict[int, str]]:
     count, texts = 0, {}
     try:
         for records in tf.data.TFRecordDataset(file).batch(256):
-            found: Any = tf.io.parse_example(records, keys)
-            labels, where = np.unique(found[LABEL], return_index=True)
-            for label, text in zip(labels.tolist(), found[TEXT].numpy()[where], strict=True):
+            features: Any = tf.io.parse_example(records, keys)
+            labels, where = np.unique(features[LABEL], return_index=True)
+            for label, text in zip(labels.tolist(), features[TEXT].numpy()[where], strict=True):
                 texts.setdefault(label, text.decode(errors="replace"))
             count += len(records)
     except tf.errors.DataLossError as error:
@@ -123,7 +123,7 @@ def _scan(file: str) -> tuple[int, dict[int, str]]:
 def _parse(first_label: int, record: tf.Tensor, number: tf.Tensor, file: tf.Tensor) -> Record:
     """Parses an example whose labels begin with `first_label`."""
     keys = NEEDED | {NAME: tf.io.FixedLenFeature([], tf.string, "")}
-    found = tf.io.parse_single_example(record, keys)
+    features = tf.io.parse_single_example(record, keys)
     place = tf.strings.join(["number ", tf.strings.as_string(number), " of ", file])
-    name = tf.strings.join([found[NAME], tf.where(found[NAME] == "", "", ", "), place])
-    return Record(image=found[IMAGE], label=found[LABEL] - first_label, name=name)
+    name = tf.strings.join([features[NAME], tf.where(features[NAME] == "", "", ", "), place])
+    return Record(image=features[IMAGE], label=features[LABEL] - first_label, name=name)
