@@ -85,9 +85,9 @@ def build(
         )
     spec = _changed(row.spec, arguments)
     for changed in arguments.keys() & {"blocks", "squeeze_excitation"}:
-        own, given = (getattr(one, changed) for one in (row.spec, spec))
-        expected = f"{changed}={own} with weights={weights!r}, which are of these"
-        fits = (*given,) == own or not specs.is_published_name(weights)
+        published, value = (getattr(owner, changed) for owner in (row.spec, spec))
+        expected = f"{changed}={published} with weights={weights!r}, which are of these"
+        fits = (*value,) == published or not specs.is_published_name(weights)
         check(fits, expected, **{changed: arguments[changed]})
     adapt_weights = arguments.get("adapt_weights", False)
     classes = specs.class_count(weights) if classes is None else classes
@@ -154,10 +154,10 @@ def _changed(spec: Spec, arguments: Mapping[str, Any]) -> Spec:
     changes = {name: value for name, value in arguments.items() if name not in elsewhere}
     if spec.mixer is not None:
         mixer: Any = arguments.get("mixer", spec.mixer)
-        own = {name: arguments[name] for name in arguments.keys() & HYPER_PARAMETERS}
-        check_mixer(mixer, own)
-        own = {**spec.arguments.get(mixer, {}), **own}
-        changes["arguments"] = {mixer: own} if own else {}
+        mixer_arguments = {name: arguments[name] for name in arguments.keys() & HYPER_PARAMETERS}
+        check_mixer(mixer, mixer_arguments)
+        mixer_arguments = {**spec.arguments.get(mixer, {}), **mixer_arguments}
+        changes["arguments"] = {mixer: mixer_arguments} if mixer_arguments else {}
     if isinstance(spec, specs.MobileNetSpec):
         return replace(spec, **changes)
     if "squeeze_excitation" in changes:
@@ -175,7 +175,7 @@ def _changed(spec: Spec, arguments: Mapping[str, Any]) -> Spec:
 def _by_stage(excited: Any) -> tuple[bool, ...]:
     """Whether the stages have squeeze-and-excitation, of one value or of four."""
     stages = excited if isinstance(excited, (tuple, list)) else (excited,) * len(specs.STAGES)
-    fits = len(stages) == len(specs.STAGES) and all(isinstance(one, bool) for one in stages)
+    fits = len(stages) == len(specs.STAGES) and all(isinstance(flag, bool) for flag in stages)
     expected = f"True or False, or one of them for each of the stages {specs.STAGES}"
     check(fits, expected, squeeze_excitation=excited)
     return tuple(stages)

@@ -120,13 +120,13 @@ def _call_flops(layer: Any, node: Any) -> dict[str, int]:
         if isinstance(layer, kinds):
             return count(layer, node)
     if isinstance(layer, keras.Model) and getattr(layer, "inputs", None):
-        if any(None in one.shape[1:] for one in layer.inputs):
-            given = [
-                keras.Input(one.shape[1:], dtype=one.dtype, name=own.name)
-                for own, one in zip(layer.inputs, node.input_tensors, strict=True)
+        if any(None in tensor.shape[1:] for tensor in layer.inputs):
+            new_inputs = [
+                keras.Input(tensor.shape[1:], dtype=tensor.dtype, name=layer_input.name)
+                for layer_input, tensor in zip(layer.inputs, node.input_tensors, strict=True)
             ]
             is_list = isinstance(layer, keras.Sequential)
-            packed = given if is_list else keras.tree.pack_sequence_as(layer.input, given)
+            packed = new_inputs if is_list else keras.tree.pack_sequence_as(layer.input, new_inputs)
             layer = keras.models.clone_model(layer, packed)
         return dict(sum(map(Counter, count_flops_by_stage(layer).values()), Counter()))
     kind = type(layer)
@@ -174,13 +174,13 @@ def _einsum_dense(layer: Any, node: Any) -> dict[str, int]:
 
 def _multi_head_attention(layer: Any, node: Any) -> dict[str, int]:
     """Operations of Keras' `MultiHeadAttention` on sequences."""
-    given = _arguments(layer, node)
-    query, value = (tuple(given[name].shape[1:]) for name in ("query", "value"))
+    tensors = _arguments(layer, node)
+    query, value = (tuple(tensors[name].shape[1:]) for name in ("query", "value"))
     are_sequences = len(query) == len(value) == 2
     check(are_sequences, f"sequences in the layer {layer.name!r}", query=query, value=value)
     queries, values = _product(layer, query[:1]), _product(layer, value[:1])
     dense = layer.query_dense, layer.output_dense, layer.key_dense, layer.value_dense
-    kernels = [math.prod(one.kernel.shape) for one in dense]
+    kernels = [math.prod(projection.kernel.shape) for projection in dense]
     projecting = queries * sum(kernels[:2]) + values * sum(kernels[2:])
     pairs = queries * values * layer.num_heads
     return {PROJECTIONS: 2 * projecting, CONTENT: 2 * pairs * (layer.key_dim + layer.value_dim)}

@@ -103,9 +103,9 @@ def fold_batch_normalization(model: keras.Model, dtype: str | None = None) -> ke
     model = copy
     norms = _followed_by_norm(model)
     lambdas = {layer.name for layer in model.layers if type(layer) is LambdaLayer}
-    trained = {one.name for one, node in calls(model) if node.arguments.kwargs.get("training")}
+    trained = {layer.name for layer, node in calls(model) if node.arguments.kwargs.get("training")}
     lambdas -= trained
-    inner = {one.name for one in model.layers if getattr(type(one), "call", None) in usual}
+    inner = {layer.name for layer in model.layers if getattr(type(layer), "call", None) in usual}
     inner -= trained
     folded_norms = {norm.name for norm in norms.values()}
     last = {_source(tensor).name for tensor in model.outputs}
@@ -171,7 +171,7 @@ def _followed_by_norm(model: keras.Model) -> dict[str, Any]:
     called = Counter(operation.name for operation, _ in nodes)
     tensors = [tensor for _, node in nodes for tensor in node.input_tensors]
     seen = Counter(_source(tensor).name for tensor in (*tensors, *model.outputs))
-    found = {}
+    norms = {}
     for norm, node in nodes:
         if type(norm) not in _NORMS or called[norm.name] != 1 or len(node.input_tensors) != 1:
             continue
@@ -186,8 +186,8 @@ def _followed_by_norm(model: keras.Model) -> dict[str, Any]:
             # Quantization and LoRA add weights.
             and {weight.name for weight in before.weights} <= {"kernel", "bias"}
         ):
-            found[before.name] = norm
-    return found
+            norms[before.name] = norm
+    return norms
 
 
 def _source(tensor: Any) -> Any:

@@ -41,8 +41,8 @@ def LambdaResNet14(
     """A small LambdaResNet for images of some 32 pixels; not in the paper. Strides are 1 to 8.
 
     Blocks of c2 to c5: 1, 1, 1, 1, with lambda layers in all of c4 and all of c5.
-    855,544 parameters, 0.064 GFLOPs for an image of 32x32. `classes=None`: those of the weights,
-    10 of `weights="fashion_mnist"`, else 1000.
+    855,544 parameters, 0.064 GFLOPs for an image of 32x32. `classes=None`: as many as the
+    weights have (10 with `weights="fashion_mnist"`), else 1000.
     """
     return build("lambda_resnet14", **locals())
 

@@ -30,19 +30,19 @@ class Layer(keras.layers.Layer):
     @classmethod
     def arguments(cls) -> dict[str, Any]:
         """Arguments and their defaults, without arguments of `keras.layers.Layer`."""
-        found: dict[str, Any] = {}
+        defaults: dict[str, Any] = {}
         for base in cls.__mro__[: cls.__mro__.index(keras.layers.Layer)]:
             if "__init__" in vars(base):
                 _, *parameters = inspect.signature(base.__init__).parameters.values()
-                for one in parameters:
-                    if one.kind is not one.VAR_KEYWORD:
-                        found.setdefault(one.name, one.default)
-        return found
+                for parameter in parameters:
+                    if parameter.kind is not parameter.VAR_KEYWORD:
+                        defaults.setdefault(parameter.name, parameter.default)
+        return defaults
 
     def keep(self, given: Mapping[str, Any]):
         """Checks the arguments among the names of a scope, and keeps them as attributes."""
-        of_class: Any = given.get("__class__", type(self))  # the one whose `__init__` this is
-        for name, constraint in constraints_of(of_class).items():
+        owner: Any = given.get("__class__", type(self))  # the one whose `__init__` this is
+        for name, constraint in constraints_of(owner).items():
             if name not in given:
                 continue
             value = given[name]
@@ -50,7 +50,7 @@ class Layer(keras.layers.Layer):
                 check(constraint.fits(value), constraint.expected, **{name: value})
             for kind, get in (("initializer", initializers.get), ("regularizer", regularizers.get)):
                 if name.endswith(f"_{kind}"):
-                    value = _found(get, f"None, or a Keras {kind} or its name", name, value)
+                    value = _look_up(get, f"None, or a Keras {kind} or its name", name, value)
             setattr(self, name, value)
             self._kept = (*self._kept, name)
 
@@ -79,7 +79,7 @@ def constraints_of(cls: type[Layer]) -> dict[str, Constraint | None]:
     }
 
 
-def _found(get, expected: str, name: str, value):
+def _look_up(get, expected: str, name: str, value):
     """Looks up a value by a function of Keras, whose errors are others for every kind of value."""
     try:
         return get(value)

@@ -73,8 +73,8 @@ class BatchNormalization(keras.layers.BatchNormalization):
         tf = sys.modules["tensorflow"]
         # The kernel computes in float32; of bfloat16 it takes 10 times as long for channels that do
         # not fill vectors.
-        of_kernel = last and inputs.dtype == "bfloat16" and inputs.shape[-1] % 16 == 0
-        x = inputs if of_kernel else tf.cast(inputs, "float32")
+        fits_kernel = last and inputs.dtype == "bfloat16" and inputs.shape[-1] % 16 == 0
+        x = inputs if fits_kernel else tf.cast(inputs, "float32")
         scale, offset = (
             constant(inputs.shape[self.axis]) if variable is None else variable.value
             for variable, constant in ((self.gamma, tf.ones), (self.beta, tf.zeros))

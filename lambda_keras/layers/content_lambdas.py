@@ -48,8 +48,8 @@ def content_lambdas(
         denominator = _denominator(
             weights, normalization, lambda terms: ops.sum(terms, axis=1, keepdims=True)
         )
-        one = weights.shape[-1] == 1 and ops.dtype(values) != "float16"
-        if one and normalization is not None:
+        divides_last = weights.shape[-1] == 1 and ops.dtype(values) != "float16"
+        if divides_last and normalization is not None:
             # Lambdas are smaller than keys; float16 would not hold their sums.
             lambdas = contract("bmku,bmvu->bkv", ops.cast(weights, values.dtype), values)
             return "bkv", ops.cast(lambdas, "float32") / ops.squeeze(denominator, 1)  # (b, k, 1)

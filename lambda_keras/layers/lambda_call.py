@@ -3,7 +3,7 @@
 import math
 
 from lambda_keras.layers.arguments import check, check_tensor
-from lambda_keras.layers.positions import of_examples
+from lambda_keras.layers.positions import vary_by_example
 from lambda_keras.layers.tiles import strided
 
 
@@ -39,13 +39,13 @@ def check_pairs(layer, inputs, context, position_embeddings, attention_mask, rel
         expected = f"no {name} in the call unless position_embedding={owner!r}"
         check(value is None or kind == owner, expected, position_embedding=kind)
     # (queries, context positions), shared by the batch or of each example's own.
-    of_queries = (strided(grids[0], layer.query_strides), grids[1])
-    pairs = tuple(None if None in grid else math.prod(grid) for grid in of_queries)
+    pair_grids = (strided(grids[0], layer.query_strides), grids[1])
+    pairs = tuple(None if None in grid else math.prod(grid) for grid in pair_grids)
     shapes = (pairs, (inputs.shape[0], *pairs))
     if layer.positions is not None:
         layer.positions.check_call(grids, position_embeddings, relations, shapes)
     if attention_mask is not None:
         check_tensor("attention_mask", attention_mask, "bool", *shapes)
     layer.check_capable("an attention_mask", any_pairs=attention_mask is not None)
-    own_pairs = of_examples(attention_mask, relations)
+    own_pairs = vary_by_example(attention_mask, relations)
     layer.check_capable("masks or relations of each example", own_pairs=own_pairs)

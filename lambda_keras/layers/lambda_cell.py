@@ -159,32 +159,32 @@ class LambdaCell(Layer):
         if inputs.shape[0] == 0:  # Empty batches crash some backends.
             return ops.zeros((0, self.output_size), self.compute_dtype), list(states)
         batch = ops.shape(inputs)[0]
-        given = {
+        previous = {
             name: ops.reshape(state, (batch, *shape))
             for (name, shape), state in zip(self._shapes.items(), states, strict=True)
         }
         groups = self.layer.project_inputs(inputs[:, None], training=False)
 
-        def of_groups(name):
+        def stack(name):
             tensors = [getattr(group, name)[:, 0] for group in groups]
             return ops.cast(ops.stack(tensors, axis=1), self.compute_dtype)
 
-        queries, values = of_groups("queries"), of_groups("values")  # (b, g, h, k), (b, g, v, u)
-        position = given["position"] + 1
+        queries, values = stack("queries"), stack("values")  # (b, g, h, k), (b, g, v, u)
+        position = previous["position"] + 1
         new = {"position": ops.where(position < self._row, position, 0.0)}
         outputs = 0.0
-        if "sums" in given:
-            lambdas, sums = self._content_lambdas(of_groups("keys"), values, given)
+        if "sums" in previous:
+            lambdas, sums = self._content_lambdas(stack("keys"), values, previous)
             outputs = contract("bghk,bgkv->bghv", queries, lambdas)
             new |= sums
         if groups[0].embeddings is not None:
             values = values[:, None]  # (b, 1, g, v, u)
-            if "values" in given:
-                values = ops.concatenate([given["values"], values], axis=1)
+            if "values" in previous:
+                values = ops.concatenate([previous["values"], values], axis=1)
                 new["values"] = values[:, 1:]
             tables = ops.stack([self._table(group) for group in groups])  # (g, r, u, k)
             mixed = contract("bghk,gruk->bghru", queries, tables)
-            seen = self._seen(values, given["position"])  # (b, r, g, v, u)
+            seen = self._seen(values, previous["position"])  # (b, r, g, v, u)
             outputs = outputs + contract("bghru,brgvu->bghv", mixed, seen)
         if groups[0].bias is not None:
             bias = ops.cast(ops.stack([group.bias for group in groups]), self.compute_dtype)

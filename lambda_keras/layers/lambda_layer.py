@@ -407,12 +407,12 @@ class LambdaLayer(Layer):
     def _add_bias(self, name, *shape):
         return self.add_weight(shape=shape, initializer="zeros", name=name)
 
-    def _add_kernel(self, of, depth, units):
+    def _add_kernel(self, role, depth, units):
         return self.add_weight(
             shape=(depth, units),
-            initializer=getattr(self, f"{of}_initializer"),
+            initializer=getattr(self, f"{role}_initializer"),
             regularizer=self.kernel_regularizer,
-            name=f"{of}_kernel",
+            name=f"{role}_kernel",
         )
 
     def check_capable(self, purpose, **needs):

@@ -17,8 +17,8 @@ def relative_positions(scope: int | tuple[int, ...] | None, grid: tuple) -> tupl
         return tuple(2 * size - 1 for size in grid)
     if isinstance(scope, int):
         return (scope,) * len(grid)
-    of_axes = f"one scope for each of the {len(grid)} axes of the grid"
-    check(len(scope) == len(grid), of_axes, scope=scope)
+    expected = f"one scope for each of the {len(grid)} axes of the grid"
+    check(len(scope) == len(grid), expected, scope=scope)
     return scope
 
 

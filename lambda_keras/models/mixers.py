@@ -103,7 +103,7 @@ def check_mixer(name: str, arguments: Mapping[str, Any]) -> None:
     check(not unknown, expected, **unknown)
 
 
-def of_stage(value: Any, stage: int) -> Any:
+def select_stage(value: Any, stage: int) -> Any:
     """The value of a stage of a hyper-parameter, which is one value or four by stage."""
     return value[stage] if isinstance(value, (tuple, list)) else value
 
@@ -131,10 +131,13 @@ class MixerFactory:
             check(fits, expected, **{name: value})
         embedding, scope = (arguments.get(name) for name in ("position_embedding", "scope"))
         self.arguments = [
-            {name: of_stage(value, stage) for name, value in arguments.items()}
+            {name: select_stage(value, stage) for name, value in arguments.items()}
             for stage in range(len(STAGES))
         ]
-        fits = all(own.get("position_embedding") != "relation" for own in self.arguments)
+        fits = all(
+            stage_arguments.get("position_embedding") != "relation"
+            for stage_arguments in self.arguments
+        )
         expected = "another position_embedding than 'relation': images have no relations"
         check(fits, expected, position_embedding=embedding)
         self.is_shared = embedding == "shared"
@@ -142,13 +145,13 @@ class MixerFactory:
         fits = not self.is_shared or isinstance(scope, int)
         check(fits, f"{expected}, which is one table for all stages", scope=scope)
         # Hyper-parameters that no layer uses have to be valid, too.
-        for own in self.arguments:
-            standardize_scope(own.get("scope"))
+        for stage_arguments in self.arguments:
+            standardize_scope(stage_arguments.get("scope"))
         # Initializers that draw no seeds, so that the check changes no random numbers.
         unseeded = dict.fromkeys((name for name in known if name.endswith("_initializer")), "zeros")
         for stage, filters, strides in dict.fromkeys(places) or [(0, 1024, 1)]:
-            own = {**self.arguments[stage], **unseeded, "strides": strides}
-            checked: Any = self.layer(filters, **own)
+            layer_arguments = {**self.arguments[stage], **unseeded, "strides": strides}
+            checked: Any = self.layer(filters, **layer_arguments)
             if not places:
                 continue
             of_size = not getattr(checked, "fixed_grid", False) or None not in inputs.shape[1:3]
@@ -159,11 +162,11 @@ class MixerFactory:
 
     def __call__(self, x, filters: int, stage: int, **arguments):
         """Applies a new layer of a stage, with further arguments of its class, to a feature map."""
-        own = self.arguments[stage]
-        layer = self.layer(filters, **own, **arguments)
+        stage_arguments = self.arguments[stage]
+        layer = self.layer(filters, **stage_arguments, **arguments)
         if not self.is_shared:
             return layer(x)
         if self.table is None:
-            sizes = {name: own[name] for name in ("scope", "key_dim", "intra_depth")}
+            sizes = {name: stage_arguments[name] for name in ("scope", "key_dim", "intra_depth")}
             self.table = RelativePositionEmbedding(**sizes, name="position_embeddings")(x)
         return layer(x, position_embeddings=self.table)

@@ -129,8 +129,8 @@ def _mixer_bn(x, spec: ResNetSpec, mixers, number, strides, name):
     own_strides = spec.padding != "symmetric" and spec.mixer_pool_size == 3
     own_strides |= mixers.arguments[number].get("strided_queries", False)
     kind = "lambda" if mixers.layer is LambdaLayer else "attention"
-    own = {"strides": strides if own_strides else 1, "name": f"{name}_{kind}"}
-    x = mixers(x, spec.filters * 2**number, number, **own)
+    layer_arguments = {"strides": strides if own_strides else 1, "name": f"{name}_{kind}"}
+    x = mixers(x, spec.filters * 2**number, number, **layer_arguments)
     if strides > 1 and not own_strides:
         x = _torch_average_pool(x, spec.mixer_pool_size, strides, name)
     return _norm_and_activation(x, spec, name)

@@ -165,8 +165,8 @@ def find_published(network: str, weights: str = IMAGENET) -> PublishedWeights:
             f"Received: network={one_line(network)}, weights={one_line(weights)}"
         )
     row = NETWORKS.get(network)
-    if row and (found := row.published(weights)):
-        return found
+    if row and (entry := row.published(weights)):
+        return entry
     data = weights.partition("-")[0]
     if not row or not row.published(data):
         published = [name for name, row in NETWORKS.items() if row.published(data)]
@@ -225,20 +225,20 @@ def with_blocks(spec: ResNetSpec, blocks: Sequence[int]) -> ResNetSpec:
     """
     changed = replace(spec, blocks=blocks)  # checked before they are counted
     mixed = [*map(_spread, spec.mixer_blocks, spec.blocks, blocks)]
-    of_table = {row[2]: c4 for row, c4 in DEPTHS.values()}
-    if spec.mixer_blocks[2] == of_table.get(spec.blocks[2]) and blocks[2] in of_table:
-        mixed[2] = of_table[blocks[2]]
+    c4_mixed = {row[2]: c4 for row, c4 in DEPTHS.values()}
+    if spec.mixer_blocks[2] == c4_mixed.get(spec.blocks[2]) and blocks[2] in c4_mixed:
+        mixed[2] = c4_mixed[blocks[2]]
     return replace(changed, mixer_blocks=tuple(mixed))
 
 
-def _spread(own: tuple[int, ...], number: int, blocks: int) -> tuple[int, ...]:
+def _spread(mixed: tuple[int, ...], number: int, blocks: int) -> tuple[int, ...]:
     """Numbers of blocks for another number of blocks: all, none, or as far apart as before."""
-    if len(own) in (0, number):
-        return tuple(range(1, blocks + 1)) if own else ()
+    if len(mixed) in (0, number):
+        return tuple(range(1, blocks + 1)) if mixed else ()
     if blocks == number:
-        return own
-    step = own[1] - own[0] if own[1:] else own[0]
-    return tuple(range(own[0], blocks + (own[-1] == number), step))  # the last one, if it was
+        return mixed
+    step = mixed[1] - mixed[0] if mixed[1:] else mixed[0]
+    return tuple(range(mixed[0], blocks + (mixed[-1] == number), step))  # the last one, if it was
 
 
 def resnet_rs(depth: int) -> ResNetSpec:

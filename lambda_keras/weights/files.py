@@ -270,7 +270,7 @@ def _intact(path: Path, kind: str) -> Iterator[None]:
 
 def read_tf_keras(path: Path) -> dict[str, np.ndarray]:
     """Reads all arrays of a weights file of Keras 2, by `"layer/weight"`, in its order."""
-    found: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     with _hdf5(path) as items:
         if "layers" in items:
             raise ValueError(f"Keras 3 wrote it, so its name has to end with {KERAS}")
@@ -279,8 +279,8 @@ def read_tf_keras(path: Path) -> dict[str, np.ndarray]:
                 # Keras 2 counted the stems of a process.
                 name = re.sub(r"^stem_\d+_", "stem_1_", layer)
                 key = weight.rpartition("/")[2].partition(":")[0]  # of "conv1/conv1/kernel:0"
-                found[f"{name}/{key}"] = _read(items[f"{layer}/{weight}"])
-    return found
+                arrays[f"{name}/{key}"] = _read(items[f"{layer}/{weight}"])
+    return arrays
 
 
 def _names(group: h5py.Group, attribute: str) -> Iterator[str]:
@@ -296,7 +296,7 @@ def _names(group: h5py.Group, attribute: str) -> Iterator[str]:
 def _load_keras(model: keras.Model, path: Path) -> None:
     tensors = [same(*place) for place in _places(model)]
     shapes = {tensor.key: tensor.shape for tensor in tensors}
-    found: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     names: set[str] = set()
     with _hdf5(path) as items:
         for address, item in items.items():
@@ -307,13 +307,13 @@ def _load_keras(model: keras.Model, path: Path) -> None:
             if root != "layers" or not isinstance(item, h5py.Dataset):
                 continue
             name = items[f"layers/{number}/vars"].attrs["name"]
-            if not isinstance(name, str) or f"{name}/{place}" in found:
+            if not isinstance(name, str) or f"{name}/{place}" in arrays:
                 raise ValueError(f"layers/{number} has the name {name!r}")
             # Arrays of another shape, which will be refused, may be too large to read.
             fits = item.shape == shapes.get(f"{name}/{place}")
-            found[f"{name}/{place}"] = _read(item) if fits else SimpleNamespace(shape=item.shape)
+            arrays[f"{name}/{place}"] = _read(item) if fits else SimpleNamespace(shape=item.shape)
     prepared = {name for name in names if name.endswith(("_pad", "rescaling"))}
-    assign(model, tensors, found, str(path), "array", prepared)
+    assign(model, tensors, arrays, str(path), "array", prepared)
 
 
 def _places(model: keras.Model) -> Iterator[tuple[str, Any]]:

@@ -94,12 +94,12 @@ def assign(
             if inputs of layers were padded or scaled otherwise, although names and shapes fit.
     """
     if not has_classifier(model):
-        arrays = {key: one for key, one in arrays.items() if not re.match(rf"{head}[./]", key)}
+        arrays = {key: array for key, array in arrays.items() if not re.match(rf"{head}[./]", key)}
     tensors = list(tensors)
     expected = {tensor.key: tensor.shape for tensor in tensors}
     check_fit(model, source, kind, expected, {key: array.shape for key, array in arrays.items()})
     # A layer before the network could have the name that version 0.1 began with.
-    prepared = prepared and {re.sub("^rescaling$", "input_rescaling", one) for one in prepared}
+    prepared = prepared and {re.sub("^rescaling$", "input_rescaling", name) for name in prepared}
     differing = set() if prepared is None else preparation(model) ^ prepared
     if differing:
         raise ValueError(

@@ -173,8 +173,8 @@ def _projections(kernels: Sequence[Any], key: str, heads: int = 1) -> Tensor:
     widths = [kernel.shape[1] // heads for kernel in kernels]
 
     def split(array: Array) -> Sequence[Array]:
-        of_heads = array[:, :, 0, 0].T.reshape(depth, heads, -1)
-        parts = np.split(of_heads, np.cumsum(widths)[:-1], axis=2)
+        per_head = array[:, :, 0, 0].T.reshape(depth, heads, -1)
+        parts = np.split(per_head, np.cumsum(widths)[:-1], axis=2)
         return [part.reshape(depth, -1) for part in parts]
 
     return Tensor(key, (sum(widths) * heads, depth, 1, 1), kernels, split)

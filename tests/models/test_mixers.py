@@ -7,7 +7,7 @@ from support import backends, networks
 
 from lambda_keras.applications import LambdaResNet14
 from lambda_keras.layers import LambdaLayer
-from lambda_keras.models.mixers import MIXERS, of_stage
+from lambda_keras.models.mixers import MIXERS, select_stage
 from zoo.registry import create_model
 
 LATER = ("local", "efficient", "relu")
@@ -45,7 +45,7 @@ def test_attention_takes_the_place_of_lambda_layers(mixer):
     assert networks.lambda_blocks(model) == []
     assert set(kind.defaults) | set(kind.arguments) <= layers[0].get_config().keys()
     for stage, (layer, filters) in enumerate(zip(layers, (64, 128), strict=True), start=2):
-        own = {name: of_stage(value, stage) for name, value in kind.arguments.items()}
+        own = {name: select_stage(value, stage) for name, value in kind.arguments.items()}
         expected = kind.layer(filters, strides=2, **own).get_config()
         received = layer.get_config()
         for name in (*kind.defaults, *kind.arguments, "filters", "strides"):

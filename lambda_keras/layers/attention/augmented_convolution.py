@@ -86,7 +86,7 @@ class AugmentedConvolution(MapLayer):
         if key_dim is None:
             key_dim = max(filters // 5, 20 * num_heads) // num_heads
         self.key_dim: int = key_dim
-        own = {
+        layer_arguments = {
             "kernel_regularizer": kernel_regularizer,
             "trainable": self.trainable,
             "dtype": self.dtype_policy,
@@ -98,7 +98,7 @@ class AugmentedConvolution(MapLayer):
             output_projection=True,
             kernel_initializer=kernel_initializer,
             name="attention",
-            **own,
+            **layer_arguments,
         )
         self.convolution = keras.layers.Conv2D(
             filters - value_filters,
@@ -109,7 +109,7 @@ class AugmentedConvolution(MapLayer):
             kernel_initializer="he_normal",
             data_format="channels_last",
             name="convolution",
-            **own,
+            **layer_arguments,
         )
         self.kernel_initializer = self.attention.kernel_initializer
 

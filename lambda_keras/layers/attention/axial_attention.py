@@ -63,16 +63,16 @@ class RowAttention(RelativeAttentionLayer):
         # r row of an example, h head, o query, p context position, k key depth, v value depth
         _, height, width, _ = ops.shape(queries)
 
-        def of_rows(tensor, batch_norm):
+        def split_rows(tensor, batch_norm):
             """`(b, height, width, h k)` -> `(r, h, o, k)`, normalized."""
             tensor = batch_norm(tensor, training=training)
             return split_heads(
                 ops.reshape(tensor, (-1, 1, width, tensor.shape[-1])), self.num_heads
             )
 
-        queries = of_rows(queries, self.query_batch_norm)
-        keys = of_rows(keys, self.key_batch_norm)
-        values = of_rows(values, self.value_batch_norm)
+        queries = split_rows(queries, self.query_batch_norm)
+        keys = split_rows(keys, self.key_batch_norm)
+        values = split_rows(values, self.value_batch_norm)
         to_query, to_key, to_value = (
             relative_embeddings(table, width, width, width - 1)
             for table in (self.query_embeddings, self.key_embeddings, self.value_embeddings)
@@ -87,14 +87,16 @@ class RowAttention(RelativeAttentionLayer):
         )
         weights = ops.cast(softmax(logits), values.dtype)
 
-        def of_map(outputs, batch_norm):
+        def join_rows(outputs, batch_norm):
             """`(r, h, o, v)` -> `(b, height, width, h v)`, normalized."""
             outputs = ops.reshape(join_heads(outputs, 1, width), (-1, height, width, self.filters))
             return batch_norm(outputs, training=training)
 
-        return of_map(
+        return join_rows(
             contract("rhop,rhpv->rhov", weights, values), self.content_output_batch_norm
-        ) + of_map(contract("rhop,opv->rhov", weights, to_value), self.position_output_batch_norm)
+        ) + join_rows(
+            contract("rhop,opv->rhov", weights, to_value), self.position_output_batch_norm
+        )
 
     def pairs(self, height, width):
         return height * width, width
@@ -187,7 +189,7 @@ class AxialAttention(MapLayer):
         normal = keras.initializers.RandomNormal(stddev=value_dim**-0.5)
         self.embeddings_initializer = self.embeddings_initializer or normal
         self.key_dim: int = max(value_dim // 2, 1) if key_dim is None else key_dim
-        own = {
+        row_arguments = {
             "num_heads": num_heads,
             "key_dim": self.key_dim,
             "momentum": momentum,
@@ -200,9 +202,9 @@ class AxialAttention(MapLayer):
             "dtype": self.dtype_policy,
         }
         # The map is transposed for it, so that rows are columns.
-        self.height_attention = RowAttention(filters, **own, name="height_attention")
-        own |= {"strides": strides, "output_projection": output_projection}
-        self.width_attention = RowAttention(filters, **own, name="width_attention")
+        self.height_attention = RowAttention(filters, **row_arguments, name="height_attention")
+        row_arguments |= {"strides": strides, "output_projection": output_projection}
+        self.width_attention = RowAttention(filters, **row_arguments, name="width_attention")
         self.kernel_initializer = self.width_attention.kernel_initializer
 
     def build(self, inputs_shape):

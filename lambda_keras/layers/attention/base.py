@@ -335,8 +335,8 @@ def softmax_attention(queries, keys, values, positions, visible=None):
     content = contract("bgnk,bgmk->bgnm", queries, keys)  # (b, g, n, m)
     logits = ops.reshape(ops.cast(content, "float32"), (batch, heads, n, m)) + positions
     if visible is not None:
-        of_examples = ops.reshape(logits, (-1, ops.shape(visible)[0], heads, n, m))
-        logits = ops.where(visible, of_examples, HIDDEN)
+        by_example = ops.reshape(logits, (-1, ops.shape(visible)[0], heads, n, m))
+        logits = ops.where(visible, by_example, HIDDEN)
         logits = ops.reshape(logits, (batch, heads, n, m))
     weights = ops.cast(softmax(logits), values.dtype)
     weights = ops.reshape(weights, (batch, groups, heads // groups * n, m))

@@ -118,7 +118,7 @@ class LinearAttention(AttentionLayer):
         # Weights of the features for each query, and of the positions for each feature: sums of
         # values that are weighed by them stay in the range of half precision.
         if self.feature_map == "softmax":
-            of_features, of_positions = softmax(queries), softmax(keys, axis=2)
+            feature_weights, position_weights = softmax(queries), softmax(keys, axis=2)
         else:
             queries, keys = self._features(queries, (-1,)), self._features(keys, (-2, -1))
             totals = ops.sum(keys, axis=2, keepdims=True)  # (b, g, 1, r)
@@ -126,16 +126,16 @@ class LinearAttention(AttentionLayer):
             denominators = ops.sum(queries, axis=-1, keepdims=True)  # (b, h, n, 1)
             if self.feature_map == "elu":
                 denominators = denominators + self.epsilon
-            of_features = queries / denominators
+            feature_weights = queries / denominators
             # TINY avoids 0 / 0 where all features are 0.
-            of_positions = keys / ops.maximum(totals, TINY)  # (b, g, m, r)
-        of_features = ops.cast(of_features, values.dtype)
-        of_positions = ops.cast(of_positions, values.dtype)
-        sums = contract("bgmk,bgmv->bgkv", of_positions, values)  # (b, g, k, v)
+            position_weights = keys / ops.maximum(totals, TINY)  # (b, g, m, r)
+        feature_weights = ops.cast(feature_weights, values.dtype)
+        position_weights = ops.cast(position_weights, values.dtype)
+        sums = contract("bgmk,bgmv->bgkv", position_weights, values)  # (b, g, k, v)
         # Heads that share keys are treated as further queries.
-        features = of_features.shape[-1]
-        of_features = ops.reshape(of_features, (batch, self.groups, -1, features))
-        outputs = contract("bgnk,bgkv->bgnv", of_features, sums)  # (b, g, n, v)
+        features = feature_weights.shape[-1]
+        feature_weights = ops.reshape(feature_weights, (batch, self.groups, -1, features))
+        outputs = contract("bgnk,bgkv->bgnv", feature_weights, sums)  # (b, g, n, v)
         outputs = ops.reshape(outputs, (batch, self.num_heads, -1, self.value_dim))  # (b, h, n, v)
         return join_heads(outputs, height, width)
 

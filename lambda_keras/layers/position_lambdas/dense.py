@@ -58,7 +58,7 @@ def dense_tiles(grid, scope, strides: int = 1) -> list[int] | None:
         return None
     tiles = [equal_tiles(n, MAX_DENSE_TILE[len(grid)], strides) for n in grid]
     seen = [size + 2 * (reach // 2) for size, reach in zip(tiles, scope, strict=True)]
-    tiles = [n if n <= size else one for n, size, one in zip(grid, seen, tiles, strict=True)]
+    tiles = [n if n <= size else tile for n, size, tile in zip(grid, seen, tiles, strict=True)]
     seen = [min(n, size) for n, size in zip(grid, seen, strict=True)]
     # Sequences have nothing better: gradients of long convolutions take three times as long.
     least = 1 if len(grid) == 1 else 2

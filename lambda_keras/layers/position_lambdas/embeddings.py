@@ -93,9 +93,9 @@ def dense_embeddings(
     The first query lies at the position `first` of the context, or at its first one. With `strides`
     only every so many positions of an axis of `query_grid` have a query.
 
-    Outside of XLA, those of up to `most` positions come from products. Others are gathered on a
-    CPU, which takes half the time, but only in a precision in which the gradient, a scatter, adds
-    up.
+    Outside of XLA, embeddings of up to `most` positions come from products. Others are
+    gathered on a CPU, which takes half the time, but only in a precision in which the gradient, a
+    scatter, adds up.
     """
     *scope, u, k = embeddings.shape
     rank, first = len(scope), first or [0] * len(scope)

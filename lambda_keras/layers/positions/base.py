@@ -94,10 +94,10 @@ class Positions(ABC):
             layer.num_heads // layer.groups,
             causal=layer.causal,
             intra_depth=layer.intra_depth,
-            own_pairs=of_examples(pairs.mask, pairs.relations),
+            own_pairs=vary_by_example(pairs.mask, pairs.relations),
         )
 
 
-def of_examples(*pairs) -> bool:
+def vary_by_example(*pairs) -> bool:
     """Whether a mask or relations of pairs are of each example's own, `(b, n, m)`."""
-    return any(one is not None and len(one.shape) == 3 for one in pairs)
+    return any(tensor is not None and len(tensor.shape) == 3 for tensor in pairs)
