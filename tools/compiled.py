@@ -142,14 +142,14 @@ def main(arguments: Sequence[str]) -> None:
     report.go_on("dtype")
     for text in config.models:
         network = parse_trained(text, config.batch, config.dtype)
-        if not report.found(TRAINING, entry=network.name, batch=network.batch):
+        if not report.look_up(TRAINING, entry=network.name, batch=network.batch):
             beside = partial(compare_networks, network, device)
             report.measure([network], [TRAINING], columns(*OF_NETWORKS, *ANALYSIS), beside, note)
     if not config.models:
         shown = columns("of_best", *ANALYSIS)
         for cases in config.cases():
             beside = partial(compare, cases[0], key="ideal_ms")
-            if not all(report.found(MODES[-1], **case.identity) for case in cases):
+            if not all(report.look_up(MODES[-1], **case.identity) for case in cases):
                 report.measure(cases, MODES, shown, beside, f"{note}{cases[0].title}, ")
     report.finish()
 

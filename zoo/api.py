@@ -44,8 +44,8 @@ def load(
             `zoo.registry.list_models()`.
         weights: Weights of a model by its name: `"imagenet"`, `"hf://owner/name"`, or a file.
             Defaults to None.
-        class_names: Names of the classes of `weights`. Defaults to those of published weights, or
-            the 1000 of ImageNet.
+        class_names: Names of the classes of `weights`. Defaults to the classes of published
+            weights, or the 1000 of ImageNet.
         image_size: Height and width of images in pixels. Defaults to None: the size
             that the weights were published for.
 
@@ -101,8 +101,8 @@ def train(config: Source | None = None, **settings: Any) -> dict[str, Any]:
     Args:
         config: YAML file, or the name of a configuration of the zoo, such as
             `"lambda_resnet14_digits"`. Defaults to None.
-        **settings: Fields of `zoo.config.TrainConfig`, or those of another task with its name as
-            `task` or in `config`, sections as dictionaries; they override `config`:
+        **settings: Fields of `zoo.config.TrainConfig`, or of another task's configuration with its
+            name as `task` or in `config`, sections as dictionaries; they override `config`:
             `output_dir="runs/mine", training={"epochs": 10}`.
 
     Returns:
@@ -266,12 +266,12 @@ def _named(
                 location(place)
     use_default_backend(BACKENDS[:2])
     name = os.fspath(source)
-    of_weights = {"class_names": class_names, "image_size": image_size}
+    settings = {"class_names": class_names, "image_size": image_size}
     if weights is not None:
-        return SimpleNamespace(run=None, model=name, weights=str(weights), **of_weights)
+        return SimpleNamespace(run=None, model=name, weights=str(weights), **settings)
     expected = f"weights: expected 'imagenet', or a file of weights for {name}: without weights it"
     require(name not in TABLE or os.path.isdir(name), f"{expected} knows nothing", "None")
     expected = "expected class_names with weights alone: runs and published networks have their own"
     require(class_names is None, expected, f"weights=None for {name!r}")
     run, model = (None, name) if is_published(name) else (location(name), None)
-    return SimpleNamespace(run=run, model=model, weights=None, **of_weights)
+    return SimpleNamespace(run=run, model=model, weights=None, **settings)

@@ -63,7 +63,7 @@ def schedulable_cores() -> int:
 
 def cores(
     groups: Path = Path("/sys/fs/cgroup"),
-    own: Path = Path("/proc/self/cgroup"),
+    membership: Path = Path("/proc/self/cgroup"),
     schedulable: Callable[[], int] = schedulable_cores,
 ) -> int:
     """Returns the number of CPU cores that this process can keep busy.
@@ -71,9 +71,9 @@ def cores(
     A container may use the cores of its affinity, for the share of time that the
     quotas of its control group and of all groups around it leave (cgroup v2 and v1).
     """
-    found: float = schedulable()
+    count: float = schedulable()
     with suppress(OSError):
-        for line in own.read_text().splitlines():
+        for line in membership.read_text().splitlines():
             _, controllers, path = line.split(":", 2)  # v2 names no controllers
             if controllers and "cpu" not in controllers.split(","):
                 continue
@@ -83,8 +83,8 @@ def cores(
                 with suppress(OSError, ValueError):  # no such file, or "max": no quota
                     texts = " ".join((folder / name).read_text() for name in names)
                     quota, period = map(float, texts.split())
-                    found = min(found, quota / period) if quota > 0 else found  # -1: no quota
-    return math.ceil(found)
+                    count = min(count, quota / period) if quota > 0 else count  # -1: no quota
+    return math.ceil(count)
 
 
 def cores_if_fewer() -> int:
@@ -103,7 +103,9 @@ def stateless_call(layer: Any, trainable: Any, state: Any, *inputs: Any, **call:
     mapping = [*zip(variables, [*trainable, *state], strict=True)]
     with keras.StatelessScope(state_mapping=mapping) as scope:
         outputs = layer(*inputs, **call)
-    return outputs, [scope.get_current_value(one) for one in layer.non_trainable_variables]
+    return outputs, [
+        scope.get_current_value(variable) for variable in layer.non_trainable_variables
+    ]
 
 
 def memory_bytes() -> int:

@@ -93,11 +93,11 @@ class Devices:
         if not isinstance(self.strategy, tf.distribute.Strategy):
             return batches(self.host)
 
-        def of_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        def rebatch(context: tf.distribute.InputContext) -> tf.data.Dataset:
             host = Host(context.input_pipeline_id, context.num_input_pipelines)
             return batches(host).rebatch(batch_size // self.replicas)
 
-        return self.strategy.distribute_datasets_from_function(of_host)
+        return self.strategy.distribute_datasets_from_function(rebatch)
 
     @contextmanager
     def noticing_losses(self) -> Iterator[None]:
@@ -125,8 +125,8 @@ class Devices:
         if count == 1:
             return [number]
         if isinstance(self.strategy, tf.distribute.Strategy):
-            own = np.where(np.arange(count) == self.host.index, number, 0)
-            every = self.strategy.run(lambda: tf.constant(own, tf.int64))
+            contribution = np.where(np.arange(count) == self.host.index, number, 0)
+            every = self.strategy.run(lambda: tf.constant(contribution, tf.int64))
             total = self.strategy.reduce(tf.distribute.ReduceOp.SUM, every, axis=None)
             return (total.numpy() // (self.replicas // count)).tolist()
         from jax.experimental import multihost_utils  # pyright: ignore[reportMissingImports]

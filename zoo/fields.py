@@ -172,10 +172,10 @@ def read_settings(name: str) -> dict[str, Any]:
         path = known[name]
     with answering(path):
         if not path.is_file():
-            found = "not a file" if path.exists() else "not found"
+            state = "not a file" if path.exists() else "not found"
             if path.stem in known:
-                found += f" (did you mean {path.stem!r}, which comes with the zoo?)"
-            raise refusal("expected a YAML file", f"{str(path)!r}, {found}")
+                state += f" (did you mean {path.stem!r}, which comes with the zoo?)"
+            raise refusal("expected a YAML file", f"{str(path)!r}, {state}")
         with local_copy(path) as here, here.open("rb") as file:
             content = file.read(4 * MAX_CHARACTERS + 4)
     if why := why_pointer(content):

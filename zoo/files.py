@@ -125,11 +125,11 @@ def expand(pattern: str) -> list[str]:
     any_case = re.sub("[a-zA-Z]", lambda c: f"[{c[0].lower()}{c[0].upper()}]", suffix)
 
     def matching(stem: str) -> list[str]:
-        found = sorted(find(glob.escape(root) + stem + any_case))
-        return [path for path in found if not any(map(is_litter, path[len(root) :].split("/")))]
+        paths = sorted(find(glob.escape(root) + stem + any_case))
+        return [path for path in paths if not any(map(is_litter, path[len(root) :].split("/")))]
 
     every = matching(stem) or matching(stem.replace("[", "[[]"))
-    found = [path for path in every if path.endswith(suffix)]
+    matches = [path for path in every if path.endswith(suffix)]
     if others := [path for path in every if not path.endswith(suffix)]:
         print(
             f"{len(others)} files left out, which match {printable(pattern)} but for upper and "
@@ -137,8 +137,8 @@ def expand(pattern: str) -> list[str]:
             f"{printable(root + stem + any_case)!r} matches all",
             file=sys.stderr,
         )
-    folders = folders_of(found)
-    return [path for path in found if path not in folders] or found
+    folders = folders_of(matches)
+    return [path for path in matches if path not in folders] or matches
 
 
 def _gfile() -> Any:
@@ -364,10 +364,10 @@ def keras_file(model: Any, name: str = "model.keras") -> bytes:
 
 def write_json(path: Path, content: Any, indent: int | None = None) -> None:
     """Writes a JSON file in UTF-8, whole or not at all; refuses numbers that are not finite."""
-    with atomic_write(path) as beside:
+    with atomic_write(path) as temporary:
         text = json.dumps(content, indent=indent, ensure_ascii=False, allow_nan=False)
         # `backslashreplace` turns bytes of names that are not UTF-8 into valid JSON escapes.
-        beside.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+        temporary.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
 
 
 @contextmanager
@@ -383,12 +383,12 @@ def next_version(parent: Path) -> Iterator[tuple[Path, Path]]:
         remove_partial(parent)
         with nullcontext() if in_bucket(parent) else _locked(parent):
             # Names of unfinished versions end with their numbers, too.
-            found = parent.iterdir() if parent.is_dir() else ()
-            versions = [path.name.rpartition("-")[2] for path in found]
+            paths = parent.iterdir() if parent.is_dir() else ()
+            versions = [path.name.rpartition("-")[2] for path in paths]
             last = max((int(name) for name in versions if name.isdecimal()), default=0)
             folder = parent / str(last + 1)
-            beside = writing.enter_context(atomic_write(folder))
-        yield folder, beside
+            temporary = writing.enter_context(atomic_write(folder))
+        yield folder, temporary
         if in_bucket(folder) and folder.exists():
             raise ValueError(f"expected a new version. Received: {folder}, written meanwhile")
 
@@ -471,6 +471,6 @@ def local_copy(path: Path) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder) / path.name
-        of_bucket: Any = path
-        of_bucket.copy(here, overwrite=True)
+        remote: Any = path
+        remote.copy(here, overwrite=True)
         yield here

@@ -81,8 +81,8 @@ def print_table(
 ) -> None:
     """Prints a Markdown table, `name` first, and the reasons of rows without measurements."""
     rows, columns = list(rows), (Column(name, name), *columns)
-    cells = ([one.cell(row) for one in columns] for row in rows)
-    print(f"\n{title}\n\n{table([one.title for one in columns], cells)}")
+    cells = ([column.cell(row) for column in columns] for row in rows)
+    print(f"\n{title}\n\n{table([column.title for column in columns], cells)}")
     for row in rows:
         if row.get("reason"):
             print(f"  - {row[name]}: {row['reason']}")

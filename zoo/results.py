@@ -132,24 +132,24 @@ def _result(row: Mapping[str, str]) -> Result:
     )
 
 
-def _of_timm(row: Mapping[str, str]) -> Accuracy | Speed:
+def _parse_timm(row: Mapping[str, str]) -> Accuracy | Speed:
     network = TABLE[row["model"].partition(".")[0]].name  # without the name of the weights
     file = row["file"]
     common: Any = {"image_size": int(row["img_size"]), "file": file, "snapshot": row["snapshot"]}
     if file in TEST_SETS:
         return Accuracy(network, TEST_SETS[file], float(row["top1"]), float(row["top5"]), **common)
-    found = _BENCHMARK.fullmatch(file)
-    assert found, file
-    torch, cuda = found["torch"], found["cuda"]
+    match = _BENCHMARK.fullmatch(file)
+    assert match, file
+    torch, cuda = match["torch"], match["cuda"]
     return Speed(
         network,
-        training=found["phase"] == "train",
-        device=DEVICES[found["device"]],
+        training=match["phase"] == "train",
+        device=DEVICES[match["device"]],
         pytorch=f"1.{torch[1:]}" if torch[0] == "1" else ".".join(torch),
         cuda=f"{cuda[:2]}.{cuda[2]}" if cuda else None,
-        compiled=found["compiled"] is not None,
-        precision=found["precision"],
-        layout=found["layout"],
+        compiled=match["compiled"] is not None,
+        precision=match["precision"],
+        layout=match["layout"],
         batch_size=int(row["batch_size"]),
         images_per_second=float(row["samples_per_sec"]),
         **common,
@@ -162,7 +162,7 @@ def _rows(name: str) -> Iterator[dict[str, str]]:
 
 
 RESULTS = tuple(map(_result, _rows("results.csv")))
-OF_TIMM = tuple(map(_of_timm, _rows("timm.csv")))
+OF_TIMM = tuple(map(_parse_timm, _rows("timm.csv")))
 
 
 def compare(names: Iterable[str], bold: bool = False) -> tuple[list[str], list[list[str]]]:
@@ -170,13 +170,13 @@ def compare(names: Iterable[str], bold: bool = False) -> tuple[list[str], list[l
 
     `bold`: the best values of networks with equal blocks are bold, in Markdown.
     """
-    published = {one.network for one in OF_TIMM}
+    published = {result.network for result in OF_TIMM}
     names = [name for name in names if name in published]
     values: dict[tuple[str, str], dict[str, float]] = {}
-    for one in OF_TIMM:
-        if one.network in names:
-            row = values.setdefault(one.measured, {})
-            row[one.network] = round(one.value, 2 if one.value < 100 else None)
+    for result in OF_TIMM:
+        if result.network in names:
+            row = values.setdefault(result.measured, {})
+            row[result.network] = round(result.value, 2 if result.value < 100 else None)
 
     def cell(row: Mapping[str, float], name: str) -> str:
         if name not in row:
@@ -191,7 +191,7 @@ def compare(names: Iterable[str], bold: bool = False) -> tuple[list[str], list[l
 
 def card_sections(network: str) -> dict[str, str]:
     """Returns the section of model cards with timm's results of a network, if there are any."""
-    dates = sorted({one.snapshot for one in OF_TIMM if one.network == network})
+    dates = sorted({result.snapshot for result in OF_TIMM if result.network == network})
     if not dates:
         return {}
     size = TABLE[network].image_size

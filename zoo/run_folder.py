@@ -95,18 +95,20 @@ def differing(config: RunConfig) -> list[str]:
     return _differing(before, now)
 
 
-def _differing(one: Any, other: Any, name: str = "") -> list[str]:
-    if not (isinstance(one, dict) and isinstance(other, dict)):
-        return [name] * (one != other and not _same_path(one, other))
+def _differing(first: Any, second: Any, name: str = "") -> list[str]:
+    if not (isinstance(first, dict) and isinstance(second, dict)):
+        return [name] * (first != second and not _same_path(first, second))
     return [
         setting
-        for key in sorted(one.keys() | other.keys())
-        for setting in _differing(one.get(key, {}), other.get(key, {}), f"{name}.{key}".lstrip("."))
+        for key in sorted(first.keys() | second.keys())
+        for setting in _differing(
+            first.get(key, {}), second.get(key, {}), f"{name}.{key}".lstrip(".")
+        )
     ]
 
 
-def _same_path(one: Any, other: Any) -> bool:
-    names = [name for name in (one, other) if isinstance(name, str) and os.path.exists(name)]
+def _same_path(first: Any, second: Any) -> bool:
+    names = [name for name in (first, second) if isinstance(name, str) and os.path.exists(name)]
     return len(names) == 2 and os.path.samefile(*names)
 
 

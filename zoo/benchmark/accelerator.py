@@ -80,10 +80,10 @@ class AcceleratorBench(Bench):
     def measurements(self) -> Iterator[None]:
         """Measures one thing after another; yields after each."""
         for cases in self.settings.cases():
-            beside = partial(layer.compare, cases[0])
+            compare = partial(layer.compare, cases[0])
             for mode in layer.MODES:
-                if not all(self.found(mode, **case.identity) for case in cases):
-                    self.measure(cases, [mode], layer.COLUMNS, beside, f"{cases[0].title}, ")
+                if not all(self.look_up(mode, **case.identity) for case in cases):
+                    self.measure(cases, [mode], layer.COLUMNS, compare, f"{cases[0].title}, ")
                     yield
         models = self.settings.models
         if models is None:
@@ -95,10 +95,10 @@ class AcceleratorBench(Bench):
 
     def _halve(self, text: str, mode: str) -> Iterator[None]:
         """Measures a network with the largest batch that fits."""
-        one = [networks.parse(text, self.settings.largest_batch, self.settings.dtype)]
-        while one:
-            if not self.found(mode, entry=one[0].name, batch=one[0].batch):
-                head, beside = f"batch {one[0].batch}, ", partial(networks.compare, one)
-                self.measure(one, [mode], networks.COLUMNS, beside, head)
+        cases = [networks.parse(text, self.settings.largest_batch, self.settings.dtype)]
+        while cases:
+            if not self.look_up(mode, entry=cases[0].name, batch=cases[0].batch):
+                head, compare = f"batch {cases[0].batch}, ", partial(networks.compare, cases)
+                self.measure(cases, [mode], networks.COLUMNS, compare, head)
                 yield
-            one = networks.halved(one, mode, self)
+            cases = networks.halved(cases, mode, self)

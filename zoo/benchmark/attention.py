@@ -59,8 +59,8 @@ def run(config: Config) -> None:
     bench.finish()
 
 
-def compare(found: Results) -> None:
+def compare(results: Results) -> None:
     """Adds the ratios to the first layer."""
-    first = next(iter(found.values()))["ms"]
-    for one in found.values():
-        one["ratio"] = quotient(one["ms"], first)
+    first = next(iter(results.values()))["ms"]
+    for result in results.values():
+        result["ratio"] = quotient(result["ms"], first)

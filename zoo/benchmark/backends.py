@@ -247,7 +247,7 @@ class Torch(AllocatorBackend):
         with profiler.profile(activities=cpu, profile_memory=True) as profile:
             outputs = step.start()  # kept, so that it counts
         events = profile.profiler.kineto_results.events()
-        changes = sorted((one.start_ns(), one.nbytes()) for one in events if one.nbytes())
+        changes = sorted((event.start_ns(), event.nbytes()) for event in events if event.nbytes())
         del outputs
         return max(accumulate(size for _, size in changes), default=0)
 
@@ -263,7 +263,7 @@ class JaxLoop(Jax):
             return function(*tensors)
 
         shapes = jax.eval_shape(function, *tensors)
-        zeros = jax.tree.map(lambda one: jax.numpy.zeros(one.shape, one.dtype), shapes)
+        zeros = jax.tree.map(lambda spec: jax.numpy.zeros(spec.shape, spec.dtype), shapes)
         return self._loop(turn, zeros, tensors)
 
     def train(self, model, images, labels):

@@ -38,9 +38,9 @@ class Config(TrainConfig, BenchmarkSettings):
 
     It takes the settings of zoo.train, of which data.source, data.dir and the like are replaced by
     a folder of JPEG or PNG files. Parts are added one after the other: reading of files, decoding
-    with windows and flips, each augmentation, mixing with batches. The time is that of all threads
-    for one image; where torchvision and timm are installed, their transforms are timed in turn.
-    Images that --data.cache_gb keeps in memory are decoded before. Example:
+    with windows and flips, each augmentation, mixing with batches. The time is the sum over all
+    threads for one image; where torchvision and timm are installed, their transforms are timed in
+    turn. Images that --data.cache_gb keeps in memory are decoded before. Example:
 
       python -m zoo.benchmark data --config lambda_resnet50_i160_350ep --images_per_second 2900
     """
@@ -146,14 +146,14 @@ def _zoo_readers(config: Config, folder: str) -> Iterator[tuple[tuple[str, str],
     from zoo.data.load import load_data
     from zoo.devices import ONLY_HOST
 
-    own = {"source": "image_folder", "dir": folder, "name": None, "classes": None}
+    changes = {"source": "image_folder", "dir": folder, "name": None, "classes": None}
     size = min(config.data.batch_size, config.images)
-    own |= {"batch_size": size, "class_weights": None, "unreadable": "refuse"}
-    own |= {
+    changes |= {"batch_size": size, "class_weights": None, "unreadable": "refuse"}
+    changes |= {
         split: DataConfig.model_fields[split].default for split in ("train_split", "test_split")
     }
-    own["cache_gb"] = config.data.cache_gb or 0  # decoding counts, unless it is asked for
-    data, pixels = _with(config.data, own), config.model.size
+    changes["cache_gb"] = config.data.cache_gb or 0  # decoding counts, unless it is asked for
+    data, pixels = _with(config.data, changes), config.model.size
     with redirect_stderr(io.StringIO()):  # the numbers of files
         every = [(name, load_data(settings, pixels)) for name, settings in parts(data)]
         undecoded = load_data(_with(data, {"cache_gb": 0}), pixels)
@@ -185,13 +185,13 @@ def _torchvision(config: Config) -> dict[str, Callable[[Any], Any]]:
 
     data, size = config.data, config.model.size
     steps: list[Any] = [v2.RandomResizedCrop(size, antialias=True), v2.RandomHorizontalFlip()]
-    of_parts = {TEST: [v2.Resize(round(size / 0.875)), v2.CenterCrop(size)]}
+    steps_by_part = {TEST: [v2.Resize(round(size / 0.875)), v2.CenterCrop(size)]}
     if data.augment and data.shift is None:
-        of_parts[WINDOWS] = steps
+        steps_by_part[WINDOWS] = steps
         if data.randaugment_magnitude is not None:
             operations = v2.RandAugment(data.randaugment_layers, int(data.randaugment_magnitude))
-            of_parts["+ randaugment"] = [*steps, operations]
-    return {name: v2.Compose([*steps, v2.PILToTensor()]) for name, steps in of_parts.items()}
+            steps_by_part["+ randaugment"] = [*steps, operations]
+    return {name: v2.Compose([*steps, v2.PILToTensor()]) for name, steps in steps_by_part.items()}
 
 
 def _timm(config: Config) -> dict[str, Callable[[Any], Any]]:

@@ -137,14 +137,14 @@ def _check_odd(scope: int) -> None:
 
 def parse_size(size: str, batch: int = 1, divisor: int = HEADS["lambda"]) -> dict[str, int]:
     """Parses `SIZExDEPTH` or `SIZExDEPTHxBATCH`; `divisor` has to divide the depth."""
-    found = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)(?:x([1-9]\d*))?", size)
-    if not found:
+    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)(?:x([1-9]\d*))?", size)
+    if not match:
         raise ValueError(
             f"expected SIZExDEPTH or SIZExDEPTHxBATCH, such as 56x64. Received: {size!r}"
         )
-    if int(found[2]) % divisor:
+    if int(match[2]) % divisor:
         raise ValueError(f"expected depths divisible by {divisor}. Received: {size!r}")
-    return {"size": int(found[1]), "depth": int(found[2]), "batch": int(found[3] or batch)}
+    return {"size": int(match[1]), "depth": int(match[2]), "batch": int(match[3] or batch)}
 
 
 Odd = Annotated[int, Field(le=LARGEST), checked_by(_check_odd)]
@@ -179,8 +179,8 @@ class LayerSettings(BenchmarkSettings):
         existing = capable(axes=self.axes, causal=self.causal)
         for name in self.implementations:
             if name not in existing:
-                found = unknown(name, existing)
-                raise ValueError(f"implementations: no such implementation. {found}")
+                received = unknown(name, existing)
+                raise ValueError(f"implementations: no such implementation. {received}")
         names = dict.fromkeys((BASELINE, *(self.implementations or existing)))
         ordered = sorted(names, key=lambda name: name == "auto")  # last: it refers to the others
         common = {"axes": self.axes, "dtype": self.dtype, "causal": self.causal}
@@ -211,11 +211,11 @@ def run(config: Config) -> None:
     bench.finish()
 
 
-def compare(case: MixerLayer, found: Results, key: str = "ms") -> None:
+def compare(case: MixerLayer, results: Results, key: str = "ms") -> None:
     """Adds the time per position, and the ratios to the baseline and to the fastest."""
-    times = {name: one[key] for name, one in found.items()}
+    times = {name: result[key] for name, result in results.items()}
     best = min((ms for name, ms in times.items() if ms and name != "auto"), default=None)
     for name, ms in times.items():
         us = quotient(1e3 * ms, case.batch * math.prod(case.grid)) if ms else None
-        found[name] |= {"us_per_position": us, "speedup": quotient(times[BASELINE], ms)}
-        found[name]["of_best"] = quotient(best, ms)
+        results[name] |= {"us_per_position": us, "speedup": quotient(times[BASELINE], ms)}
+        results[name]["of_best"] = quotient(best, ms)

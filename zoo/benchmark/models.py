@@ -136,8 +136,8 @@ class KerasNetwork(ZooNetwork):
 
         names = [name for name in dir(keras.applications) if name[0].isupper()]
         if self.model not in names:
-            found = unknown(self.model, names)
-            raise ValueError(f"expected a network of keras.applications. {found}")
+            received = unknown(self.model, names)
+            raise ValueError(f"expected a network of keras.applications. {received}")
         return getattr(keras.applications, self.model)(weights=None, input_shape=shape)
 
 
@@ -277,7 +277,9 @@ def run(config: Config) -> None:
         parse(text, config.batch, dtype) for dtype in config.dtype for text in config.models
     ]
     if len(config.dtype) > 1:
-        networks = [replace(one, name=f"{one.name} {one.dtype}") for one in networks]
+        networks = [
+            replace(network, name=f"{network.name} {network.dtype}") for network in networks
+        ]
     packages = list(dict.fromkeys(name for network in networks for name in network.packages))
     installed(packages, f"pip install {' '.join(packages)}")
     for package in packages:
@@ -297,18 +299,21 @@ def halved(networks: Sequence[Network], mode: str, report: CaseReport) -> list[N
     """Halves the batches of networks that were out of memory; nothing if there are none."""
 
     def fits(network: Network) -> bool:
-        found = report.found(mode, entry=network.name, batch=network.batch)
-        return network.batch == 1 or not OUT_OF_MEMORY.search(found["reason"] or "")
+        result = report.look_up(mode, entry=network.name, batch=network.batch)
+        return network.batch == 1 or not OUT_OF_MEMORY.search(result["reason"] or "")
 
-    smaller = [one if fits(one) else replace(one, batch=one.batch // 2) for one in networks]
+    smaller = [
+        network if fits(network) else replace(network, batch=network.batch // 2)
+        for network in networks
+    ]
     return [] if smaller == networks else smaller
 
 
-def compare(networks: Sequence[Network], found: Results) -> None:
+def compare(networks: Sequence[Network], results: Results) -> None:
     """Adds images per second, and their ratio to the first network of the same precision."""
     for network in networks:
-        one = found[network.name]
-        one["images_per_second"] = quotient(1e3 * network.batch, one["ms"])
-        one["seconds_per_1024"] = quotient(BATCH, one["images_per_second"])
+        result = results[network.name]
+        result["images_per_second"] = quotient(1e3 * network.batch, result["ms"])
+        result["seconds_per_1024"] = quotient(BATCH, result["images_per_second"])
         first = next(other.name for other in networks if other.dtype == network.dtype)
-        one["ratio"] = quotient(one["images_per_second"], found[first]["images_per_second"])
+        result["ratio"] = quotient(result["images_per_second"], results[first]["images_per_second"])

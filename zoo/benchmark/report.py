@@ -87,8 +87,8 @@ class Report:
     def write(self) -> None:
         """Writes the JSON file atomically, if there is an output."""
         if self.output is not None:
-            with atomic_write(self.output) as beside:
-                beside.write_text(json.dumps(to_jsonable_python(self.content), indent=1) + "\n")
+            with atomic_write(self.output) as temporary:
+                temporary.write_text(json.dumps(to_jsonable_python(self.content), indent=1) + "\n")
 
     def finish(self) -> None:
         """Prints the name of the file."""
@@ -121,11 +121,11 @@ class CaseReport(Report, ABC):
                 self.rows.append(identity)
         for mode in modes:
             head = f"{title}{mode.replace('_', ' + ')}"
-            found = self.results(cases, mode, head)
+            results = self.results(cases, mode, head)
             progress("")
-            compare(found)
+            compare(results)
             for name, row in rows.items():
-                row[mode] = found[name]
+                row[mode] = results[name]
             self.write()  # after every table, so that interruptions lose nothing
             table = [{"name": name, **row, **row[mode]} for name, row in rows.items()]
             print_table(head, "name", columns, table)
@@ -136,19 +136,20 @@ class CaseReport(Report, ABC):
             return
         before = read_report(self.output)
         self.rows += before["rows"]
-        both = [
-            {**one["settings"], **one, "hardware": place(one)} for one in (before, self.content)
+        reports = [
+            {**report["settings"], **report, "hardware": place(report)}
+            for report in (before, self.content)
         ]
         for key in ("benchmark", "backend", "versions", "hardware", *settings):
-            then, now = (one.get(key) for one in both)
+            then, now = (report.get(key) for report in reports)
             if then != now:
                 same = f"output: expected a file with the same {key}"
                 raise ValueError(f"{same}: {now}. Received: {then}")
 
-    def found(self, mode: str, **known: Any) -> dict[str, Any]:
+    def look_up(self, mode: str, **known: Any) -> dict[str, Any]:
         """Looks up what was measured of a case; nothing if it was not."""
-        of_case = (row for row in self.rows if known.items() <= row.items())
-        return next((row[mode] for row in of_case if mode in row), {})
+        rows = (row for row in self.rows if known.items() <= row.items())
+        return next((row[mode] for row in rows if mode in row), {})
 
     @abstractmethod
     def results(self, cases: Sequence[Case], mode: str, head: str) -> Results:

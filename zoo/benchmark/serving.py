@@ -37,7 +37,7 @@ TIMM = ("timm compiled", "timm compiled bfloat16", "timm OpenVINO", "timm OpenVI
 COLUMNS = columns("p50_ms", "p99_ms", "images_per_second", "ratio_to_keras", "ratio_to_function")
 
 
-def _of_the_zoo(text: str) -> None:
+def _check_is_zoo(text: str) -> None:
     if parse(text).library != ZooNetwork.library:
         raise ValueError(f"expected networks of the zoo. Received: {text!r}")
 
@@ -55,7 +55,7 @@ class Config(BenchmarkSettings):
 
     extra = "export"
 
-    models: Annotated[Entries[tuple[Annotated[str, checked_by(_of_the_zoo)], ...]], EachOnce] = (
+    models: Annotated[Entries[tuple[Annotated[str, checked_by(_check_is_zoo)], ...]], EachOnce] = (
         "lambda_resnet26t@256",
         "lambda_resnet50@160",
         "lambda_mobilenet_v2@224",

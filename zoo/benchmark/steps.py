@@ -82,8 +82,8 @@ def run(config: Config) -> None:
     bench.finish()
 
 
-def compare(cases: Sequence[SequenceLayer], found: Results) -> None:
+def compare(cases: Sequence[SequenceLayer], results: Results) -> None:
     """Adds the time of the next position."""
     for case in cases:
-        one = found[case.name]
-        one["ms_per_step"] = one["ms"] and one["ms"] / (case.size if case.in_steps else 1)
+        result = results[case.name]
+        result["ms_per_step"] = result["ms"] and result["ms"] / (case.size if case.in_steps else 1)

@@ -120,12 +120,12 @@ class Bench(CaseReport):
         for name, why in failures.items():
             results[name]["reason"] = why
         for name, timing in timings.items():
-            found, step = results[name], steps[name]
-            found["ms"] = 1e3 * timing.seconds
-            found["rounds_ms"] = [1e3 * seconds for seconds in timing.rounds]
-            found["calls"] = timing.calls
+            result, step = results[name], steps[name]
+            result["ms"] = 1e3 * timing.seconds
+            result["rounds_ms"] = [1e3 * seconds for seconds in timing.rounds]
+            result["calls"] = timing.calls
             if self.config.memory:
                 progress(f"{head}: memory of {name}")
-                found["temporary_bytes"] = step.backend.temporary_bytes(step)
-                found["memory_method"] = step.backend.memory_method
+                result["temporary_bytes"] = step.backend.temporary_bytes(step)
+                result["memory_method"] = step.backend.memory_method
         return results

@@ -26,8 +26,8 @@ from zoo.fields import (
 from zoo.files import location
 from zoo.registry import find_model
 
-# Arguments of constructors that training gives itself: the loss is that of probabilities, of as
-# many classes as the data have.
+# Arguments of constructors that training passes itself: its loss takes probabilities, of as many
+# classes as the data have.
 _DECIDED = {"include_top", "pooling", "classes", "classifier_activation", "batch_norm_momentum"}
 _DECIDED |= {"name", "weights", "adapt_weights", "input_shape", "input_tensor"}
 _DECOUPLED = ("adamw", "lamb", "lion")  # optimizers with decoupled weight decay
@@ -69,8 +69,8 @@ class RunConfig(Settings):
     overwrite: bool = Field(default=False, exclude=True)
     """Remove the run in output_dir and start from the beginning."""
     strategy: Literal["auto", "tpu", "mirrored", "multi_worker", "one_device"] = "auto"
-    """Devices; auto: a TPU, else all GPUs (mirrored), else one device. multi_worker: those of all
-    machines in TF_CONFIG, or on JAX in KERAS_DISTRIBUTION_*."""
+    """Devices; auto: a TPU, else all GPUs (mirrored), else one device. multi_worker: the devices of
+    all machines in TF_CONFIG, or on JAX in KERAS_DISTRIBUTION_*."""
     tpu: str | None = Field(default=None, min_length=1)
     """TPU name or address, 'local' on a TPU VM; None: the environment variable TPU_NAME."""
 
@@ -209,8 +209,8 @@ class DataConfig(Dependent):
     """Alpha of MixUp, such as 0.2: weighted sums of two images of a batch, and of their labels;
     None: without."""
     cutmix: float | None = Field(default=None, gt=0, le=10)
-    """Alpha of CutMix, such as 1: a window of an image is replaced by that of another one; None:
-    without. With MixUp, too, every batch has one of the two at random."""
+    """Alpha of CutMix, such as 1: a window of an image is replaced by the window of another one;
+    None: without. With MixUp, too, every batch has one of the two at random."""
     class_weights: Literal["balanced"] | None = None
     """digits, image_folder; balanced: all classes have the same weight in the loss, however many
     images they have; None: all images have the same weight."""
@@ -220,9 +220,9 @@ class DataConfig(Dependent):
     tfds and tfrecord replace them by another image of the batch in training, and leave them out in
     tests."""
     cache_gb: float | None = Field(default=None, ge=0)
-    """Images of one size are decoded once and kept in memory, as pixels of 8 bits, if those of a
-    split take up to so many GB; None: a sixteenth of the memory; 0: none. Not JPEG files, of which
-    training decodes windows."""
+    """Images of one size are decoded once and kept in memory, as pixels of 8 bits, if the images
+    of a split take up to so many GB; None: a sixteenth of the memory; 0: none. Not JPEG files, of
+    which training decodes windows."""
     pseudo: PseudoConfig = PseudoConfig()
     shuffle_buffer: Count = 10_000
     """tfds, tfrecord: undecoded images in memory, in addition to the order of the files: a half is
@@ -230,11 +230,11 @@ class DataConfig(Dependent):
 
     @model_validator(mode="after")
     def _fits_source(self) -> Self:
-        own = SOURCES[self.source].settings
+        needs = SOURCES[self.source].settings
         for name in dict.fromkeys(name for row in SOURCES.values() for name in row.settings):
             value = getattr(self, name)
-            if value is None and own.get(name):
-                raise ValueError(f"source={self.source} needs {own[name]}. Received: {name}=None")
+            if value is None and needs.get(name):
+                raise ValueError(f"source={self.source} needs {needs[name]}. Received: {name}=None")
             sources = [source for source, row in SOURCES.items() if name in row.settings]
             only_for("source", *sources).check(self, name, None)
         for name in AUGMENTATIONS:
@@ -317,7 +317,7 @@ class TrainingConfig(Dependent):
     train all epochs."""
     gradient_accumulation_steps: Count = 1
     """Gradient accumulation: micro-batches of a batch that does not fit into memory as a whole.
-    Batch statistics are those of the micro-batches."""
+    Batch statistics are computed per micro-batch."""
     precision: Literal["float32", "mixed_bfloat16", "mixed_float16", "auto"] = "float32"
     """Keras dtype policy: bfloat16 suits TPUs and CPUs with instructions for it, float16 GPUs.
     auto: mixed_bfloat16 on TPUs and such CPUs, else float32."""

@@ -47,18 +47,18 @@ class PlaceOptions(Settings):
     """Settings --run or --model: a network with all that belongs to it; a command adds its own."""
 
     # Settings that a run or a published network decides itself.
-    of_model: ClassVar[frozenset[str]] = frozenset({"model"})
+    decided: ClassVar[frozenset[str]] = frozenset({"model"})
 
     run: AnyPath | None = None
     """Folder of a finished run, local or gs://."""
     model: str | None = None
     """Published network: its folder, or hf://OWNER/NAME."""
     image_size: int | None = Field(default=None, ge=8, le=2048)
-    """Height and width of images in pixels, with equal weights; None: those of training."""
+    """Height and width of images in pixels, with equal weights; None: the size in training."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        given = self.of_model & self.model_fields_set
+        given = self.decided & self.model_fields_set
         require(self.run is None or not given, "--run already says which model", sorted(given))
         if self.run is None:
             self._check_model()
@@ -73,7 +73,7 @@ class PlaceOptions(Settings):
 class WeightsOptions(PlaceOptions):
     """Settings --run, or --model and --weights."""
 
-    of_model = frozenset({"model", "weights"})
+    decided = frozenset({"model", "weights"})
 
     model: str | None = None
     """Model, by its name (see python -m zoo.list); or a published one, with its weights and labels:
@@ -87,7 +87,7 @@ class WeightsOptions(PlaceOptions):
             raise ValueError("expected --run, or --model and --weights")
         if is_place(self.model):
             check_place(self.model)
-            given = (self.of_model & self.model_fields_set) - {"model"}
+            given = (self.decided & self.model_fields_set) - {"model"}
             expected = f"--model {self.model} already says which weights and labels"
             require(not given, expected, sorted(given))
             return
@@ -102,7 +102,7 @@ class ModelOptions(WeightsOptions):
 
     precision: Literal["float32", "mixed_bfloat16", "auto"] | None = None
     """Keras dtype policy to compute in. auto: mixed_bfloat16 on TPUs and on CPUs with instructions
-    for it, else float32; None: that of training."""
+    for it, else float32; None: the policy of training."""
 
 
 def read_labels(path: Path) -> list[str]:
@@ -121,11 +121,11 @@ def read_labels(path: Path) -> list[str]:
 class ClassifierOptions(ModelOptions):
     """Settings of `ModelOptions` and class names for --weights."""
 
-    of_model = ModelOptions.of_model | {"labels"}
+    decided = ModelOptions.decided | {"labels"}
 
     labels: Annotated[LocalPath, checked_by(read_labels)] | None = None
-    """Text file with the name of a class of --weights per line; None: those of published weights,
-    1000 of ImageNet."""
+    """Text file with the name of a class of --weights per line; None: the classes of published
+    weights, 1000 of ImageNet."""
 
     @property
     def class_names(self) -> list[str] | None:

@@ -32,7 +32,7 @@ class ConvertConfig(Settings):
 
     Sources: imagenet (published weights), hf://owner/repo (a repository of the Hugging Face hub),
     or a path: .safetensors, .weights.h5, or a checkpoint of PyTorch (.pth, .pt, .bin, .tar), for
-    which PyTorch must be installed. Checkpoints are those of timm, torchvision or lambda.pytorch,
+    which PyTorch must be installed. Checkpoints of timm, torchvision and lambda.pytorch are
     recognized by the names in them. Code in a checkpoint is not run.
 
     Example: python -m zoo.convert --model lambda_resnet26t --weights imagenet
@@ -121,8 +121,8 @@ def card_fields(row: "Network", weights: str, source: Path, output: Path) -> dic
     from lambda_keras.applications.preprocessing import preprocessing_of
     from lambda_keras.weights.hub import sha256
 
-    names = {f"hf://{one.repository}": one for one in row.weights.values()}
-    published = row.published(weights) or names.get(weights.split("@")[0])
+    by_repository = {f"hf://{entry.repository}": entry for entry in row.weights.values()}
+    published = row.published(weights) or by_repository.get(weights.split("@")[0])
     if Path(weights).expanduser() in (source, source.parent):  # on this machine
         origin = f"`{source.name}`"
     elif published and (published.is_packaged or published.page == published.repository):

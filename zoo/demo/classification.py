@@ -62,14 +62,14 @@ class Demo:
             if head not in (MEAN, *range(heads)):
                 raise ValueError(f"{layer} has {heads} heads")
             row, column = y * grid[0] // len(view), x * grid[1] // len(view)
-            found = lambda_maps(self.classifier.model, layer, preprocess_input(view), row, column)
-        maps = {
-            "Content map: weight of a place by what is there": found.content,
-            "Position map: weight of a place by where it lies": found.position,
+            maps = lambda_maps(self.classifier.model, layer, preprocess_input(view), row, column)
+        titled_maps = {
+            "Content map: weight of a place by what is there": maps.content,
+            "Position map: weight of a place by where it lies": maps.position,
         }
         shown = {
             title: weights.mean(0) if head == MEAN else weights[head]
-            for title, weights in maps.items()
+            for title, weights in titled_maps.items()
             if weights is not None
         }
         who = "mean of all heads" if head == MEAN else f"head {head + 1}"

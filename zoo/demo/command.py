@@ -97,11 +97,11 @@ def show(
 def check_address(host: str, port: int, resolve: Callable[..., list] = socket.getaddrinfo) -> bool:
     """Returns whether only this computer can reach the address."""
     try:
-        found = resolve(host, port, type=socket.SOCK_STREAM)
-        family, *_, address = found[0]
+        addresses = resolve(host, port, type=socket.SOCK_STREAM)
+        family, *_, address = addresses[0]
         with socket.socket(family) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except (OSError, UnicodeError) as error:
         raise no_address(host, port, error) from None
-    return all(ipaddress.ip_address(address[0]).is_loopback for *_, address in found)
+    return all(ipaddress.ip_address(address[0]).is_loopback for *_, address in addresses)

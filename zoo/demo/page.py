@@ -110,8 +110,8 @@ class _NoUrls:
         self.app = app
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        found = "://" not in scope.get("path", "")
-        app = self.app if found else PlainTextResponse("Not Found", status_code=404)
+        is_path = "://" not in scope.get("path", "")
+        app = self.app if is_path else PlainTextResponse("Not Found", status_code=404)
         await app(scope, receive, send)
 
 

@@ -58,13 +58,13 @@ def _wordnet_ids(names: list[str]) -> list[str]:
 
 def _differ(name: str, expected: Sequence[str], received: Sequence[str]) -> ValueError:
     if len(expected) != len(received):
-        other = [one for one in received if one not in expected] or received
+        other = [label for label in received if label not in expected] or received
         return ValueError(
             f"data: expected images of the {len(expected)} classes that {name} knows, or of some "
             f"of them. Received: {len(received)} classes ({', '.join(other[:3])}, ...)"
         )
     pairs = enumerate(zip(expected, received, strict=True))
-    number = next(number for number, (own, other) in pairs if own != other)
+    number = next(number for number, (known, other) in pairs if known != other)
     return ValueError(
         f"data: expected the classes of {name}, of which number {number} is "
         f"{expected[number]!r}. Received: {received[number]!r}"

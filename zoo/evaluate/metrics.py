@@ -141,7 +141,7 @@ def evaluate(
             for place in np.flatnonzero(guess != truth):
                 image = images[place].copy()  # a view would keep the batch
                 mistakes.append(Mistake(image, int(truth[place]), probabilities[place]))
-            mistakes = sorted(mistakes, key=lambda one: -one.probabilities.max())[:MOST_ERRORS]
+            mistakes = sorted(mistakes, key=lambda error: -error.probabilities.max())[:MOST_ERRORS]
             clock.append(now())
     if not sum(len(labels) for labels, *_ in columns):
         raise ValueError("expected test images. Received: not one that can be read")

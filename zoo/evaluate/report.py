@@ -160,11 +160,11 @@ class ClassifierReport:
         }
 
 
-def threshold_table(scores: Scores, of: str = "") -> tuple[str, Table]:
+def threshold_table(scores: Scores, suffix: str = "") -> tuple[str, Table]:
     """Creates the table of thresholds of the score, with its heading."""
     heads = ("precision", "threshold", "images kept", "their precision")
     rows = ((f"{row.pop('target'):.0%}", *row.values()) for row in scores.thresholds())
-    return f"Thresholds of the score{of}", table(heads, rows, ".4f")
+    return f"Thresholds of the score{suffix}", table(heads, rows, ".4f")
 
 
 def denormalized(images: np.ndarray) -> np.ndarray:

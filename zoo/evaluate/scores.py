@@ -58,7 +58,7 @@ class Scores:
         names, rows = ("target", "threshold", "kept", "precision"), []
         for target in precisions:
             at = np.flatnonzero(self.selection[2] >= target)[-1:]
-            row = [one[at].item() for one in self.selection] if at.size else (None, 0.0, None)
+            row = [column[at].item() for column in self.selection] if at.size else (None, 0.0, None)
             rows.append(dict(zip(names, (target, *row), strict=True)))
         return rows
 

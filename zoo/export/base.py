@@ -47,7 +47,7 @@ class Options:
 
     def changed(self) -> dict[str, Any]:  # Any: values of all types
         """Returns the values that are not defaults, by name."""
-        values = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
         return {name: value for name, (value, default) in values.items() if value != default}
 
 

@@ -17,7 +17,7 @@ LEAST = 10  # fewer have the ranges of these images alone
 
 
 class CalibrationImages:
-    """Preprocessed images, one after another, from files evenly spaced among those of the options.
+    """Preprocessed images, one after another, from evenly spaced files of the options.
 
     With a fixed batch size, each fills a batch. Files are read anew by every iteration.
     """

@@ -52,7 +52,7 @@ class ExportConfig(ClassifierOptions):
     """saved_model: signature of requests that name none; image_bytes takes JPEG and PNG files."""
     lambda_maps: list[str] = Field(default=[])
     """onnx: names of lambda layers whose maps become outputs, too, e.g. c5_block1_2_lambda; a wrong
-    name lists those of the model."""
+    name lists the layers of the model."""
     output: AnyOutputFolder = Path("exports")
     """Folder of all exports, local or gs://."""
 

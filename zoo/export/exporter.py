@@ -64,28 +64,28 @@ class Export:
 
     def to(self, parent: Path) -> Path:
         """Writes the next version in a folder, and returns its folder."""
-        with next_version(parent) as (folder, beside):
-            way, notes, outputs, differences = self._write_equal(beside)
-            lines = [*notes, *self.summary(outputs, beside)]
+        with next_version(parent) as (folder, temporary):
+            way, notes, outputs, differences = self._write_equal(temporary)
+            lines = [*notes, *self.summary(outputs, temporary)]
             if way != next(iter(self.writers)):
                 lines.insert(0, f"written as {way}")
-            title, space = FORMATS[self.format_name].title, megabytes(beside)
+            title, space = FORMATS[self.format_name].title, megabytes(temporary)
             fields = {"Format": f"{title}, {self.precision}, {space:.1f} MB", **self.fields}
             rows = [
                 (
                     name,
                     self._arrays(self.checks[name].inputs),
-                    self._arrays(found),
+                    self._arrays(arrays),
                     f"{differences[name]:.1e}",
                 )
-                for name, found in outputs.items()
+                for name, arrays in outputs.items()
             ]
             heads = ("signature", "inputs", "outputs", "largest difference from Keras")
             text = "\n\n".join((model_card.table(heads, rows), *lines))
             sections = {"Inputs and outputs": text, **self.sections, "Use": self.use}
-            model_card.write(beside / "model_card.md", self.title, fields, sections)
-            model_card.write_labels(beside, self.labels)
-            space = megabytes(beside)
+            model_card.write(temporary / "model_card.md", self.title, fields, sections)
+            model_card.write_labels(temporary, self.labels)
+            space = megabytes(temporary)
         print(f"exported to {printable(folder)}, {space:.1f} MB")
         for line in lines:
             print(line, flush=True)

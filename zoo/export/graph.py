@@ -113,10 +113,10 @@ def endpoints(classifier: Classifier, options: Options) -> dict[str, Endpoint]:
     def probabilities(images: tf.Tensor) -> Outputs:
         return {"probabilities": network(images)[CLASSIFIER]}
 
-    def of_integers(images: tf.Tensor) -> Outputs:
+    def classify_integers(images: tf.Tensor) -> Outputs:
         return probabilities(tf.cast(images, tf.float32))
 
-    def of_files(image_bytes: tf.Tensor) -> Outputs:
+    def classify_files(image_bytes: tf.Tensor) -> Outputs:
         images = map_files(
             partial(decode_center, preprocessing=classifier.preprocessing),
             image_bytes,
@@ -133,8 +133,8 @@ def endpoints(classifier: Classifier, options: Options) -> dict[str, Endpoint]:
 
     return {
         IMAGES: (probabilities, images),
-        INTEGERS: (of_integers, tf.TensorSpec(images.shape, tf.uint8, "images")),
-        FILES: (of_files, tf.TensorSpec((None,), tf.string, FILES)),
+        INTEGERS: (classify_integers, tf.TensorSpec(images.shape, tf.uint8, "images")),
+        FILES: (classify_files, tf.TensorSpec((None,), tf.string, FILES)),
         FEATURES: (features, images),
     }
 
@@ -143,7 +143,7 @@ def endpoints(classifier: Classifier, options: Options) -> dict[str, Endpoint]:
 def map_files(read: Callable[[tf.Tensor], Any], files: tf.Tensor, outputs: Any) -> Any:
     """Applies a function to each image file of a request, after `check_file`."""
     return tf.map_fn(
-        lambda one: read(check_file(*one)),
+        lambda numbered: read(check_file(*numbered)),
         (files, tf.range(tf.size(files))),
         fn_output_signature=outputs,
     )

@@ -100,8 +100,8 @@ class Runtime:
         runner = self._interpreter.get_signature_runner(DEFAULT)
         inputs, outputs = (
             {
-                name: (np.dtype(one["dtype"]).name, one["shape_signature"].tolist())
-                for name, one in details.items()
+                name: (np.dtype(detail["dtype"]).name, detail["shape_signature"].tolist())
+                for name, detail in details.items()
             }
             for details in (runner.get_input_details(), runner.get_output_details())
         )
@@ -123,12 +123,12 @@ def _check_ends(content: bytes, zero_point: int) -> None:
 
     interpreter = Interpreter(model_content=content)
     details = (*interpreter.get_input_details(), *interpreter.get_output_details())
-    found = [one["quantization"] for one in details]
+    quantization = [detail["quantization"] for detail in details]
     expected = [(1, zero_point), (1 / 256, zero_point)]
-    if found != expected:
+    if quantization != expected:
         raise ValueError(
             f"io_type: expected images and probabilities of (scale, zero point) {expected}. "
-            f"Received: {found}"
+            f"Received: {quantization}"
         )
 
 

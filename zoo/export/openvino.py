@@ -93,7 +93,7 @@ def _quantized(model: Any, classifier: "Classifier", options: Options) -> tuple[
         accurate: Any = nncf.quantize_with_accuracy_control(
             model,
             nncf.Dataset(images),
-            nncf.Dataset(options.held_out, lambda one: np.stack([one[0]] * images.batch)),
+            nncf.Dataset(options.held_out, lambda pair: np.stack([pair[0]] * images.batch)),
             partial(_accuracy, images.batch),
             max_drop=options.max_loss,
             advanced_accuracy_restorer_parameters=nncf.AdvancedAccuracyRestorerParameters(

@@ -109,9 +109,9 @@ class Runtime:
 
         tensors = {name: tf.constant(array) for name, array in inputs.items()}
         outputs = self._loaded.signatures[signature](**tensors)
-        found = {name: output.numpy() for name, output in outputs.items()}
+        arrays = {name: output.numpy() for name, output in outputs.items()}
         # NumPy saves strings of fixed length without pickle.
-        return {name: a.astype("S") if a.dtype == object else a for name, a in found.items()}
+        return {name: a.astype("S") if a.dtype == object else a for name, a in arrays.items()}
 
 
 def _specs(tensors: Mapping[str, Any]) -> Specs:

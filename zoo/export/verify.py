@@ -71,7 +71,7 @@ def export_of(
     def loss(outputs: Outputs) -> str:
         if labels is None or not is_int8:
             return ""
-        before, after = ((one == labels).mean() for one in (in_keras, predicted(outputs)))
+        before, after = ((classes == labels).mean() for classes in (in_keras, predicted(outputs)))
         lost = f"test accuracy falls from {before:.4f} to {after:.4f}"
         return f"{lost}, by more than {MAX_LOSS}" * bool(before - after > MAX_LOSS)
 
@@ -125,8 +125,8 @@ def _speed(
     with tempfile.TemporaryDirectory() as scratch:
         form.write(classifier, Path(scratch), plain)
         runs = [
-            (form.runtime(one), as_in_file(check, of).inputs, [])
-            for one, of in ((folder, options), (Path(scratch), plain))
+            (form.runtime(path), as_in_file(check, form_options).inputs, [])
+            for path, form_options in ((folder, options), (Path(scratch), plain))
         ]
         end = time.perf_counter() + SECONDS
         while time.perf_counter() < end or len(runs[0][2]) < 3:
@@ -146,11 +146,11 @@ def checks_of(
     """Returns the comparison of all that signatures compute with Keras, of preprocessed images."""
     inputs = example_inputs(files[:FEW], images[:FEW])
     inputs[IMAGES] = {"images": images}
-    of_integers = predict(classifier.model, inputs[INTEGERS]["images"])
+    probabilities = predict(classifier.model, inputs[INTEGERS]["images"])
     features: Any = predict(feature_extractor(classifier.model), images[:FEW])
     differences = {
         IMAGES: partial(largest_difference, {"probabilities": expected}),
-        INTEGERS: partial(largest_difference, {"probabilities": of_integers}),
+        INTEGERS: partial(largest_difference, {"probabilities": probabilities}),
         FILES: partial(top_difference, classifier.class_names, expected[:FEW]),
         FEATURES: partial(largest_difference, features, relative=True),
     }
@@ -189,5 +189,7 @@ def top_difference(class_names: Sequence[str], expected: np.ndarray, outputs: Ar
     if not (np.char.decode(outputs["labels"], "utf-8") == names).all():
         return np.inf
     highest = -np.sort(-expected, axis=-1)[:, : scores.shape[-1]]
-    of_classes = np.take_along_axis(expected, classes, -1)
-    return max(largest_difference({"scores": one}, outputs) for one in (highest, of_classes))
+    chosen = np.take_along_axis(expected, classes, -1)
+    return max(
+        largest_difference({"scores": reference}, outputs) for reference in (highest, chosen)
+    )

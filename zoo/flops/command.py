@@ -74,7 +74,7 @@ def count_maps(model: "keras.Model", batch: int) -> Counter[tuple[str, str, int]
     """
     from lambda_keras.applications.flops import calls
 
-    found, shared = Counter(), set()
+    counts, shared = Counter(), set()
     for layer, node in calls(model):
         if hasattr(layer, "count_map_elements"):
             _, *grid, depth = node.input_tensors[0].shape
@@ -84,5 +84,5 @@ def count_maps(model: "keras.Model", batch: int) -> Counter[tuple[str, str, int]
                 elements *= size not in shared
                 shared.add(size)
             if elements:
-                found[layer.name.split("_")[0], size, elements] += 1
-    return found
+                counts[layer.name.split("_")[0], size, elements] += 1
+    return counts

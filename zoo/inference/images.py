@@ -38,7 +38,7 @@ def read_pixels(image: Image) -> np.ndarray:
 
 
 def read_image(
-    image: Image, of_file: Callable[[bytes], T], of_pixels: Callable[[np.ndarray], T]
+    image: Image, from_file: Callable[[bytes], T], from_pixels: Callable[[np.ndarray], T]
 ) -> T:
     """Calls a function with the content of a JPEG or PNG file, or with pixels, of an image.
 
@@ -51,13 +51,13 @@ def read_image(
                 raise ValueError(why)
             content = to_jpeg_or_png(Path(image).read_bytes())
             check_header(content)
-            return of_file(content)
+            return from_file(content)
         except (OSError, ValueError, tf.errors.OpError) as error:
             name = shorten(printable(image), 200)
             raise ValueError(f"unreadable image: {name} ({reason(error)})") from None
     if is_pillow(image):
         try:
-            return of_file(to_png(image))
+            return from_file(to_png(image))
         except (OSError, ValueError) as error:  # Pillow reads files lazily
             raise ValueError(f"unreadable image of Pillow: {printable(error)}") from None
     shape: Any = getattr(image, "shape", ())
@@ -68,4 +68,4 @@ def read_image(
         "width, 3)",
         f"a {type(image).__name__} of {getattr(image, 'dtype', 'no dtype')}, shape={tuple(shape)}",
     )
-    return of_pixels(image)
+    return from_pixels(image)

@@ -24,9 +24,9 @@ OF_RESULTS = (*HEAD, "arguments", "trained on", "s/step", "images/s")
 class ListConfig(Settings):
     """Lists the models: parameters, operations, published accuracy, weights.
 
-    GFLOPs are those of one image of the size in the table, by the paper's conventions: two for
-    each multiply-accumulate. Top-1 is the accuracy on ImageNet that was published for the network,
-    which may differ from that of its weights. Only the weights fashion_mnist were trained here.
+    GFLOPs are for one image of the size in the table, by the paper's conventions: two for each
+    multiply-accumulate. Top-1 is the accuracy on ImageNet that was published for the network, which
+    may differ from the accuracy of its weights. Only the weights fashion_mnist were trained here.
     """
 
     patterns: CliPositionalArg[list[str]] = Field(default=["*"])
@@ -56,7 +56,7 @@ def run(config: ListConfig) -> None:
         return
     rows = [TABLE[name] for name in names]
     if config.results:
-        rows = [one for one in RESULTS if one.network in names]
+        rows = [row for row in RESULTS if row.network in names]
     if config.format == "json":
         print(json.dumps(list(map(_fields, rows)), indent=1))
     else:
@@ -66,9 +66,9 @@ def run(config: ListConfig) -> None:
 
 def _timm(config: ListConfig, names: Sequence[str]) -> str:
     require(not config.results, "expected either --results or --timm", "both")
-    rows = [one for one in OF_TIMM if one.network in names]
+    rows = [row for row in OF_TIMM if row.network in names]
     if not rows:
-        allowed = ", ".join(dict.fromkeys(one.network for one in OF_TIMM))
+        allowed = ", ".join(dict.fromkeys(row.network for row in OF_TIMM))
         received = f"{', '.join(map(repr, config.patterns))}, which match none of {allowed}"
         raise refusal("expected patterns of networks of timm", received)
     if config.format == "json":
@@ -95,7 +95,7 @@ def _fields(row: "Network | Result") -> dict[str, Any]:
     fields = dict(vars(row))
     if "weights" in fields:
         del fields["spec"]
-        fields["weights"] = {name: vars(one) for name, one in fields["weights"].items()}
+        fields["weights"] = {name: vars(entry) for name, entry in fields["weights"].items()}
     return fields
 
 

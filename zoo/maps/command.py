@@ -87,14 +87,14 @@ def _rows(
         maps = [weights.mean(0) for weights in each(lambda_maps.attention_maps)]
         title = f"Attention maps of {name}, mean of {layer.num_heads} heads"
         return [Row(f"{title}: one weight for each place", maps, over_image=True)]
-    found = each(lambda_maps.lambdas)
+    lambdas = each(lambda_maps.lambdas)
     parts = [[maps.content, maps.position] for maps in each(lambda_maps.lambda_maps)]
-    maps: list[Any] = [sum(part.mean(0) for part in both if part is not None) for both in parts]
-    k, v = found[0].shape[1:]
+    maps: list[Any] = [sum(part.mean(0) for part in pair if part is not None) for pair in parts]
+    k, v = lambdas[0].shape[1:]
     return [
         Row(
             f"Lambdas of {name}: {k} x {v} numbers, whatever the size of the map",
-            [np.concatenate(groups) for groups in found],
+            [np.concatenate(groups) for groups in lambdas],
             over_image=False,
         ),
         Row(

@@ -73,8 +73,8 @@ def shortened(names: Any) -> list[str]:
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Writes a PNG file, whole or not at all."""
-    with atomic_write(path) as beside:
-        figure.savefig(beside, dpi=130)
+    with atomic_write(path) as temporary:
+        figure.savefig(temporary, dpi=130)
 
 
 def to_pixels(figure: Any, dpi: int) -> np.ndarray:

@@ -74,7 +74,7 @@ class Excluded:
 
     def by_digest(self, sha256: np.ndarray) -> np.ndarray:
         """Returns which files, by their digests `(n, 32)`, are among these images."""
-        return np.array([bytes(one) in self._digests for one in sha256], bool)
+        return np.array([bytes(digest) in self._digests for digest in sha256], bool)
 
     def by_hash(self, hashes: np.ndarray) -> np.ndarray:
         """Returns which hashes are of one of these images.
@@ -86,11 +86,11 @@ class Excluded:
             wanted = hashes.view("uint64") & mask
             begin, end = (np.searchsorted(known, wanted, side) for side in ("left", "right"))
             pairs = end - begin  # known images in the same band
-            one = np.repeat(np.arange(len(hashes)), pairs)
+            index = np.repeat(np.arange(len(hashes)), pairs)
             first = np.repeat(begin - (pairs.cumsum() - pairs), pairs)
-            other = self.perceptual_hash[order[first + np.arange(len(one))]]
-            different = np.bitwise_count((hashes[one] ^ other).view("uint64"))
-            near[one[different <= self.distance]] = True
+            other = self.perceptual_hash[order[first + np.arange(len(index))]]
+            different = np.bitwise_count((hashes[index] ^ other).view("uint64"))
+            near[index[different <= self.distance]] = True
         return near
 
 
@@ -106,8 +106,8 @@ def read_excluded(patterns: Sequence[str], folder: Any) -> tuple[np.ndarray, np.
         with ThreadPoolExecutor(cores()) as pool:
             while batch := list(islice(files, AT_ONCE)):
                 digests += [hashlib.sha256(content).digest() for content in batch]
-                if found := list(chain(*pool.map(_thumbnails, batch))):
-                    hashes.append(perceptual_hashes(np.stack(found)))
+                if thumbnails := list(chain(*pool.map(_thumbnails, batch))):
+                    hashes.append(perceptual_hashes(np.stack(thumbnails)))
     except ValueError as error:  # which begins with the setting of label
         raise ValueError(f"exclude: {str(error).removeprefix('input: ')}") from None
     sha256 = np.frombuffer(b"".join(digests), "uint8").reshape(-1, 32)

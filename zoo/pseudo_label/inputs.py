@@ -90,10 +90,10 @@ def sizes_and_times(ranges: Sequence[Range]) -> str:
 def _state(file: str) -> tuple[int, int] | None:
     try:
         if in_bucket(file):
-            found: Any = tf.io.gfile.stat(file)
-            return found.length, found.mtime_nsec
-        local = os.stat(file)
-        return local.st_size, local.st_mtime_ns
+            status: Any = tf.io.gfile.stat(file)
+            return status.length, status.mtime_nsec
+        status = os.stat(file)
+        return status.st_size, status.st_mtime_ns
     except (OSError, tf.errors.OpError):  # whose images count as unreadable
         return None
 
@@ -105,11 +105,11 @@ def find_ranges(pattern: str, range_size: int, folder: Any, skip_damaged: bool) 
     `folder` has the data sets of TFDS.
     """
     if pattern.startswith(TFDS):
-        return _of_tfds(pattern.removeprefix(TFDS), range_size, folder)
+        return _tfds_ranges(pattern.removeprefix(TFDS), range_size, folder)
     notes = Notes()
     with answering(location(pattern)):
-        found = [location(path) for path in expand(pattern)]
-        images = find_images(found, notes)
+        paths = [location(path) for path in expand(pattern)]
+        images = find_images(paths, notes)
     others = sorted(notes.get(OTHERS, ()))
     if images:
         print_notes(notes)
@@ -118,15 +118,15 @@ def find_ranges(pattern: str, range_size: int, folder: Any, skip_damaged: bool) 
         parts = (tuple(names[i : i + size]) for i in range(0, len(names), size))
         return [Range(part, len(part)) for part in parts]
     require(
-        others and {*others} <= {*found},
+        others and {*others} <= {*paths},
         "input: expected TFRecord files or image files, for example 'FOLDER/train-*' or "
         f"'FOLDER/**/*.jpg', a folder of images, or {TFDS}NAME[:SPLIT]",
-        f"{pattern!r}, which {'has no images' if found else 'matches none'}",
+        f"{pattern!r}, which {'has no images' if paths else 'matches none'}",
     )
-    return _of_records([str(path) for path in others], range_size, skip_damaged)
+    return _record_ranges([str(path) for path in others], range_size, skip_damaged)
 
 
-def _of_records(files: Sequence[str], range_size: int, skip_damaged: bool) -> list[Range]:
+def _record_ranges(files: Sequence[str], range_size: int, skip_damaged: bool) -> list[Range]:
     if range_size == 0:
         _check_key(files[0])
         return [Range((file,), -1, key=IMAGE) for file in files]
@@ -194,7 +194,7 @@ def _first(features: dict[str, Any], key: str) -> bytes:
     return values[0] if values else b""
 
 
-def _of_tfds(name: str, range_size: int, folder: Any) -> list[Range]:
+def _tfds_ranges(name: str, range_size: int, folder: Any) -> list[Range]:
     """Returns ranges of a prepared data set, whose description has the numbers of records."""
     with needs_extra("train"):
         import tensorflow_datasets

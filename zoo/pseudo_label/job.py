@@ -60,8 +60,8 @@ def start(folder: Any, name: str, job: BaseModel, holds: str) -> None:
                 raise refusal("output: expected a new folder", f"{str(folder)!r} with other files")
             write_json(folder / name, wanted)
             return
-    found = read_json(type(job), folder / name, f"output: expected an intact {name}")
-    before = found.model_dump(mode="json")
+    existing = read_json(type(job), folder / name, f"output: expected an intact {name}")
+    before = existing.model_dump(mode="json")
     if different := [key for key in wanted if before.get(key) != wanted[key]]:
         other = f"other {', '.join(different)}"
         way = "repeat its command to resume it, or choose another folder"

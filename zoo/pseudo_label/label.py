@@ -89,11 +89,11 @@ def run(config: LabelConfig) -> None:
     )
     job.start(output, job.JOB, wanted, "the labels of another job")
     done = job.finished(output, len(ranges))
-    rest: list[Numbered] = [(i, images) for i, images in enumerate(ranges) if i not in done]
+    pending: list[Numbered] = [(i, images) for i, images in enumerate(ranges) if i not in done]
     if done:
         print(f"resumes: {len(done):,} of {len(ranges):,} ranges are done", flush=True)
-    of_any_range = wanted.model_copy(update={"ranges": ()})
-    task = job.Task(of_any_range, config.teacher, str(output), len(ranges), skip)
-    with report.Meter([images.take for _, images in rest]) as meter:
-        label_each(task, rest, beam, meter.add)
+    common = wanted.model_copy(update={"ranges": ()})
+    task = job.Task(common, config.teacher, str(output), len(ranges), skip)
+    with report.Meter([images.take for _, images in pending]) as meter:
+        label_each(task, pending, beam, meter.add)
     report.write(output, task, meter.images, meter.seconds)

@@ -68,10 +68,10 @@ def run_each(
     except (ValueError, RuntimeError) as error:
         line = str(error)
         if isinstance(error, RuntimeError):  # the text of a worker's traceback
-            found = re.findall(_BAD_INPUT, line, re.MULTILINE)
-            if not found:
+            messages = re.findall(_BAD_INPUT, line, re.MULTILINE)
+            if not messages:
                 raise
-            line = found[-1]
+            line = messages[-1]
         raise ValueError(line.partition(" [while running")[0]) from error
 
 

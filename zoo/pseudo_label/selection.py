@@ -63,8 +63,8 @@ def choose(images: Candidates, per_class: int, copies: bool) -> Choice:
     records, selected = np.zeros(len(images.label), "int32"), np.zeros_like(kept)
     extremes = []
     order = np.lexsort((images.digest, -images.score, images.label))
-    for label, own in enumerate(np.split(order, kept.cumsum()[:-1])):
-        best = own[:per_class]
+    for label, members in enumerate(np.split(order, kept.cumsum()[:-1])):
+        best = members[:per_class]
         times, more = divmod(per_class, len(best)) if copies and len(best) else (1, 0)
         records[best] = times
         records[best[:more]] += 1
@@ -107,11 +107,11 @@ class Work:
         path = self.scratch / EXCLUDED
         if not path.exists():
             sha256, hashes = read_excluded(config.exclude, config.tfds_dir)
-            with atomic_write(path) as beside:
-                np.savez(beside, sha256=sha256, perceptual_hash=hashes)
+            with atomic_write(path) as temporary:
+                np.savez(temporary, sha256=sha256, perceptual_hash=hashes)
         with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
             excluded = Excluded(arrays["sha256"], arrays["perceptual_hash"], config.hamming)
-        found, counts = [], np.zeros((5, classes), "int64")
+        columns, counts = [], np.zeros((5, classes), "int64")
         for number in range(len(self.job.ranges)):
             index = self.index(number)
             label, sha256 = index["label"], index["sha256"]
@@ -123,9 +123,9 @@ class Work:
                 counts[row] += np.bincount(label[rows], minlength=classes)
             place = np.flatnonzero(kept).astype("int32")
             digest = sha256[kept, :4].copy().view(">u4")[:, 0].astype("uint32")
-            found.append((label[kept], index["score"][kept], digest, place))
-        ends = np.cumsum([len(place) for *_, place in found])
-        arrays = map(np.concatenate, zip(*found, strict=True))
+            columns.append((label[kept], index["score"][kept], digest, place))
+        ends = np.cumsum([len(place) for *_, place in columns])
+        arrays = map(np.concatenate, zip(*columns, strict=True))
         return Candidates(*arrays, ends=ends, counts=counts)
 
     def write(self, images: Candidates, beam: BeamRunner | None) -> None:
@@ -135,8 +135,8 @@ class Work:
         files = []
         parts = (np.split(array, images.ends[:-1]) for array in (images.record, choice.records))
         for number, (record, times) in enumerate(zip(*parts, strict=True)):
-            with atomic_write(self.wanted(number)) as beside:
-                np.save(beside, np.stack([record, times]))
+            with atomic_write(self.wanted(number)) as temporary:
+                np.save(temporary, np.stack([record, times]))
             files.append((self.path(number), int(times.sum())))
         run_each(partial(write_shard, self), range(len(files)), beam)
         weights = choice.records.astype("float64")  # exact
@@ -167,8 +167,8 @@ class Work:
 
 def start(config: Any, job: Job) -> Work:
     """Creates the output folder, or checks that it has the same selection, unfinished."""
-    of_job = short_digest(job.model_dump_json().encode(errors="surrogatepass"))
-    wanted = Selecting.model_validate(_settings(config) | {"job": of_job})
+    digest = short_digest(job.model_dump_json().encode(errors="surrogatepass"))
+    wanted = Selecting.model_validate(_settings(config) | {"job": digest})
     start_job(config.output, SETTINGS, wanted, "another selection")
     if (config.output / SELECTION).is_file():
         raise ValueError(f"output: expected a new folder. Received: {config.output}, finished")
@@ -200,11 +200,11 @@ def write_shard(work: Work, number: int) -> None:
     sha256 = list(map(bytes, work.index(number)["sha256"]))
     wanted = np.zeros(len(sha256), "int32")
     wanted[record] = times
-    with atomic_write(path) as beside, tf.io.TFRecordWriter(str(beside)) as file:
+    with atomic_write(path) as temporary, tf.io.TFRecordWriter(str(temporary)) as file:
         for copy in range(wanted.max(initial=0)):
-            for times, own, content in zip(wanted, sha256, _records(source), strict=False):
+            for times, digest, content in zip(wanted, sha256, _records(source), strict=False):
                 if times > copy:
-                    if own not in content:  # as the feature image/sha256
+                    if digest not in content:  # as the feature image/sha256
                         raise ValueError(OTHER.format(printable(source), "other images"))
                     file.write(content)
 
@@ -244,9 +244,9 @@ def _report(
 
 def _files(work: Work, images: Candidates, places: np.ndarray) -> list[tuple[bytes, float]]:
     """Returns image files and scores of candidates."""
-    found = []
+    files = []
     for place in places.tolist():
         source = work.labels(int(np.searchsorted(images.ends, place, "right")))
         parsed = parse(tf.constant(next(_records(source, int(images.record[place])))))
-        found.append((parsed["image"].numpy(), float(parsed["score"])))
-    return found
+        files.append((parsed["image"].numpy(), float(parsed["score"])))
+    return files

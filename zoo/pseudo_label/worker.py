@@ -65,7 +65,7 @@ def _write_records(
                 raise ValueError(f"teacher: {received}")
             hashes = perceptual_hashes(thumbnails)
             tops = zip(*most_probable(outputs, job.top_k, job.temperature), strict=True)
-            for (content, name, *_), top, found in zip(readable, tops, hashes, strict=True):
+            for (content, name, *_), top, image_hash in zip(readable, tops, hashes, strict=True):
                 classes, log_probabilities, rest = top
                 label = PseudoLabel(
                     image=content,
@@ -76,10 +76,10 @@ def _write_records(
                     score=np.exp(log_probabilities[0]),
                     teacher=teacher.id,
                     sha256=hashlib.sha256(content).digest(),
-                    perceptual_hash=found,
+                    perceptual_hash=image_hash,
                 )
                 file.write(label.serialize())
-                rows.append((classes[0], label.score, label.sha256, found))
+                rows.append((classes[0], label.score, label.sha256, image_hash))
             advance(len(batch))
     labels, scores, digests, hashes = zip(*rows, strict=True) if rows else [()] * 4
     return {

@@ -47,7 +47,7 @@ class ClassifierPublisher(Publisher[Classifier]):
         )
 
     def read(self, network: Classifier, folder: Path) -> Iterator[tuple[Any, bool]]:
-        found = Published(str(folder)).load()
-        same = list(found.class_names) == list(network.class_names)
-        yield found.model, same and found.preprocessing == network.preprocessing
+        published = Published(str(folder)).load()
+        same = list(published.class_names) == list(network.class_names)
+        yield published.model, same and published.preprocessing == network.preprocessing
         yield keras.saving.load_model(folder), True

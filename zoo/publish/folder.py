@@ -26,12 +26,12 @@ FILES = {CARD, NETWORK, WEIGHTS, model_card.LABELS, *KERAS_FILES}
 def check_is_free(folder: Path, overwrite: bool) -> None:
     """Refuses other folders than empty ones, and published networks unless `overwrite` is true."""
     restore(folder)
-    found = [path for path in folder.iterdir() if not is_partial(path)] if folder.is_dir() else []
-    if not found:
+    paths = [path for path in folder.iterdir() if not is_partial(path)] if folder.is_dir() else []
+    if not paths:
         return
-    others = sorted(path.name for path in found if path.name not in FILES or not path.is_file())
-    if others or folder / NETWORK not in found:
-        names = some(others or sorted(path.name for path in found))
+    others = sorted(path.name for path in paths if path.name not in FILES or not path.is_file())
+    if others or folder / NETWORK not in paths:
+        names = some(others or sorted(path.name for path in paths))
         raise refusal("expected a new folder", f"{str(folder)!r}, with other files ({names})")
     expected = "expected a new folder, or --overwrite true"
     require(overwrite, expected, f"{str(folder)!r}, with a published network")
@@ -86,28 +86,28 @@ def write(
     """
     source = choose_source(SimpleNamespace(run=run, model=None))
     network = source.load()
-    with atomic_write(folder, over_folder=True) as beside:
-        beside.mkdir()
-        publisher.write_weights(network, beside)
+    with atomic_write(folder, over_folder=True) as temporary:
+        temporary.mkdir()
+        publisher.write_weights(network, temporary)
         origin = {name: text for name, text in source.card().items() if name != "Keras model"}
         common = {
             "model": network.name,
             "trained_on": origin["Trained on"],
             "license": license,
-            "sha256": sha256(beside / WEIGHTS),
+            "sha256": sha256(temporary / WEIGHTS),
         }
         contents = publisher.contents(network, run, common)
         description = contents.description.model_dump_json(indent=1) + "\n"
-        (beside / NETWORK).write_text(description, encoding="utf-8")
-        model_card.write_labels(beside, contents.labels)
+        (temporary / NETWORK).write_text(description, encoding="utf-8")
+        model_card.write_labels(temporary, contents.labels)
         licensed = license or f"none is stated for these weights; {LICENSE}"
         fields = {**contents.fields, **origin, "License": licensed}
         if weights := contents.started_from:  # only names of files, as paths are private
             fields["Started from"] = weights if "://" in weights else Path(weights).name
         sections = {"Use": publisher.use.format(address=address)}
         front_matter = _front_matter(contents, publisher.task)
-        model_card.write(beside / CARD, contents.title, fields, sections, front_matter)
-        check_same(publisher, network, beside)
+        model_card.write(temporary / CARD, contents.title, fields, sections, front_matter)
+        check_same(publisher, network, temporary)
         check_is_free(folder, overwrite)  # again, after a while
 
 

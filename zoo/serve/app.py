@@ -132,7 +132,7 @@ class Model:
         results = await asyncio.gather(*map(asyncio.wrap_future, parts))
         if len(results) == 1:
             return results[0]
-        return {name: np.concatenate([one[name] for one in results]) for name in results[0]}
+        return {name: np.concatenate([result[name] for result in results]) for name in results[0]}
 
     async def _metadata(self, request: Request) -> Response:
         self._check(request)

@@ -69,12 +69,12 @@ def find(path: Path) -> Export:
     require(folder.is_dir(), "export: expected a folder", f"{str(path)!r}, not found")
     below = [child for child in sorted(folder.iterdir()) if child.is_dir()]
     parents = [folder, *below] if not _versions(folder) else [folder]
-    found = [one for one in (folder, *map(_newest, parents)) if one and format_of(one)]
-    if len(found) != 1:
-        names = ", ".join(printable(one.relative_to(folder)) for one in found)
+    exports = [child for child in (folder, *map(_newest, parents)) if child and format_of(child)]
+    if len(exports) != 1:
+        names = ", ".join(printable(child.relative_to(folder)) for child in exports)
         expected = "export: expected a folder of python -m zoo.export, such as exports/NAME"
         raise refusal(expected, f"{str(path)!r}, with {names or 'no export'}")
-    return Export(found[0], format_of(found[0]))
+    return Export(exports[0], format_of(exports[0]))
 
 
 def format_of(folder: Path) -> str:

@@ -96,7 +96,7 @@ def read_request(body: Body, signatures: Signatures, max_images: int) -> Request
         MAX_VALUES
     ):
         raise Refused(f"expected outputs of at most {MAX_VALUES} numbers. Received: {numbers}")
-    files = [one for array in inputs.values() if array.dtype == object for one in array]
+    files = [file for array in inputs.values() if array.dtype == object for file in array]
     if (pixels := sum(map(announced_pixels, files))) > MAX_MEGAPIXELS * 10**6:
         expected = f"expected image files of at most {MAX_MEGAPIXELS} megapixels in a request"
         raise Refused(f"{expected}. Received: {pixels / 1e6:.0f}")
@@ -116,7 +116,7 @@ def is_large(body: Body, signatures: Signatures, max_images: int) -> bool:
         # Dimensions of any size count as 8.
         sizes = [[8 if size < 0 else size for size in shape[1:]] for _, shape in inputs.values()]
         values = sum(map(prod, sizes))
-        lists = sum(prod(one[:axis]) for one in sizes for axis in range(len(one)))
+        lists = sum(prod(shape[:axis]) for shape in sizes for axis in range(len(shape)))
         any_size = any(size < 0 for _, shape in inputs.values() for size in shape[1:])
         many = (commas - FEW) > max_images * (values + len(sizes)) and not any_size
         if not many and (brackets - FEW) * values <= commas * lists:
@@ -138,8 +138,8 @@ def _no_json(body: bytes, error: orjson.JSONDecodeError) -> str:
         return f"expected JSON in UTF-8. Received: {received}"
     if text[0] == "\ufeff":
         return "expected JSON in UTF-8 without a byte order mark. Received: one"
-    if found := re.compile(r"-?(NaN|Infinity|inf|nan)").match(text, error.pos):
-        received = f"{found[0]} at position {error.pos}"
+    if match := re.compile(r"-?(NaN|Infinity|inf|nan)").match(text, error.pos):
+        received = f"{match[0]} at position {error.pos}"
         return f"expected numbers that are finite, as JSON has no others. Received: {received}"
     return f"expected JSON ({error})"
 
@@ -201,7 +201,7 @@ def refusal(error: Exception, request: Request) -> Refused:
     # Only TensorFlow's graphs read files; other inputs were checked before.
     if getattr(error, "error_code", None) != INVALID_ARGUMENT:
         return Refused(f"{type(error).__name__}: {error}", 500)
-    files = [one for a in request.inputs.values() if a.dtype == object for one in a.flat]
+    files = [file for a in request.inputs.values() if a.dtype == object for file in a.flat]
     hint = f"; received text, expected {B64}" if any(map(bytes.isascii, files)) else ""
     # TensorFlow puts the names of graphs and nodes around the reason.
     reason = re.sub(r"(?s)^.*<stack traces unavailable>\s*|\s*\[\[.*|\[Op:.*", "", str(error))
@@ -252,8 +252,8 @@ def _array(name: str, values: Any, dtype: str, shape: Sequence[int], max_images:
         for index, row in enumerate(flat):
             if not isinstance(row, list) or len(row) != sizes[-1]:
                 place = "".join(f"[{i}]" for i in np.unravel_index(index, sizes[:-1]))
-                found = f"a list of {len(row)}" if isinstance(row, list) else type(row).__name__
-                raise refused(f"{found} at {place}" if place else found)
+                received = f"a list of {len(row)}" if isinstance(row, list) else type(row).__name__
+                raise refused(f"{received} at {place}" if place else received)
         flat = list(chain.from_iterable(flat))
     if is_text:
         flat = list(map(_file, flat))

@@ -53,7 +53,7 @@ class ExponentialMovingAverage(keras.layers.Layer):
         if not all(map(np.array_equal, before, after)):
             _assign(self.weights, after)
 
-    def of(self, network: keras.Model, inputs: Any) -> Any:
+    def predict(self, network: keras.Model, inputs: Any) -> Any:
         """Runs the network with its EMA weights."""
         values = dict(zip(map(id, network.weights), self.weights, strict=True))
         trainable, others = (

@@ -195,7 +195,7 @@ class ClassificationRun(Run):
                 f"pseudo-labeled images in every step ({config.data.pseudo.labels} labels); "
                 "epochs, rates and images/s count labeled images"
             )
-        yield from (f"warning: {one}" for one in data.warnings)
+        yield from (f"warning: {warning}" for warning in data.warnings)
         if (config.tpu_cores or 0) >= FAR_APART * self.devices.replicas:
             yield (
                 f"warning: {config.config or 'this configuration'} is for {config.tpu_cores} TPU "
@@ -274,7 +274,7 @@ class ClassificationRun(Run):
         return checkpoints, progress
 
     def all_callbacks(self, save: SaveProgress) -> list[Any]:
-        """Returns the callbacks of a run, and those of users, in their order."""
+        """Returns the callbacks of a run, and the users' callbacks, in their order."""
         batch_size, progress = self.config.data.batch_size, save.progress
         callbacks: list[Any] = [Bar(batch_size, self.config.training.epochs), save]
         if not self.devices.chief:
@@ -416,7 +416,7 @@ class ClassificationRun(Run):
         if model.averages is not None:
             network.set_weights(weights)
             _write_file(folder / run_folder.RAW_WEIGHTS, network)
-            weights = [keras.ops.convert_to_numpy(one) for one in model.averages.weights]
+            weights = [keras.ops.convert_to_numpy(array) for array in model.averages.weights]
         network.set_weights(weights)
         _write_file(folder / run_folder.WEIGHTS, network)
         _write_file(folder / run_folder.MODEL, network)

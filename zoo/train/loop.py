@@ -84,7 +84,7 @@ class TrainingModel(keras.Model):
         inputs = self.preprocess(inputs)
         if training or self.averages is None:
             return self.network(inputs, training=training)
-        return self.averages.of(self.network, inputs)
+        return self.averages.predict(self.network, inputs)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if not training:  # the test loss has no regularization
@@ -93,7 +93,7 @@ class TrainingModel(keras.Model):
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         if self.objective.teacher is not None:
             x = self.preprocess(x)
-        loss = self.objective.of(x, y, y_pred)
+        loss = self.objective.compute(x, y, y_pred)
         return loss + sum(map(self._aggregate_additional_loss, self.losses))
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
@@ -222,9 +222,9 @@ class TensorFlowSteps:
         self.parts, self.counts = parts, counts
         self.step, self.add = (
             tf.function(
-                partial(self._on_replicas, one), jit_compile=model.jit_compile, autograph=False
+                partial(self._on_replicas, function), jit_compile=model.jit_compile, autograph=False
             )
-            for one in (step, add)
+            for function in (step, add)
         )
         self.steps = tf.function(self._steps, reduce_retracing=True, autograph=False)
 

@@ -103,7 +103,7 @@ class Objective(keras.layers.Layer):
             teacher.trainable = False
         self.built = True
 
-    def of(self, x: Any, y: Any, y_pred: Any) -> Any:
+    def compute(self, x: Any, y: Any, y_pred: Any) -> Any:
         """Returns the loss of images, labels and the logits of the network."""
         weights = None
         if self.class_weights is not None:

@@ -60,7 +60,7 @@ def test_objective_weighs_classes_and_hears_the_teacher():
     images = networks.images(2, 8, 8, 3)
     loss = create_loss(TrainingConfig(label_smoothing=0), "sum_over_batch_size")
     objective = Objective(loss, [0.5, 2.0, 1.0], teacher, temperature=2, share=0.25)
-    received = float(objective.of(ops.convert_to_tensor(images), LABELS, LOGITS))
+    received = float(objective.compute(ops.convert_to_tensor(images), LABELS, LOGITS))
 
     weights = LABELS @ np.array([0.5, 2.0, 1.0])
     entropy = -(LABELS * np.log(softmax(LOGITS))).sum(-1)
@@ -84,10 +84,10 @@ def test_every_part_of_the_objective_is_scaled_for_several_devices(monkeypatch):
     four = SimpleNamespace(num_replicas_in_sync=4)
     for share in (0, 0.5, 1):
         objective = Objective(loss, teacher=teacher, temperature=2, share=share)
-        one = float(objective.of(images, LABELS, LOGITS))
+        one = float(objective.compute(images, LABELS, LOGITS))
         with monkeypatch.context() as patch:
             patch.setattr(tf.distribute, "get_strategy", lambda: four)
-            assert float(objective.of(images, LABELS, LOGITS)) == pytest.approx(one / 4)
+            assert float(objective.compute(images, LABELS, LOGITS)) == pytest.approx(one / 4)
 
 
 def test_objective_of_pseudo_labeled_images():
@@ -96,7 +96,7 @@ def test_objective_of_pseudo_labeled_images():
     logits = rng.normal(size=(2 * (1 + ratio), 3)).astype("float32")
     labels = softmax(rng.normal(size=logits.shape)).astype("float32")
     loss = create_loss(TrainingConfig(label_smoothing=0), "sum_over_batch_size")
-    received = float(Objective(loss, pseudo_ratio=ratio).of(None, labels, logits))
+    received = float(Objective(loss, pseudo_ratio=ratio).compute(None, labels, logits))
     entropy = -(labels * np.log(softmax(logits.astype("float64")))).sum(-1)
     labeled = np.arange(len(labels)) % (1 + ratio) == 0
     expected = entropy[labeled].mean() + ratio * entropy[~labeled].mean()
