@@ -154,10 +154,10 @@ class MixerFactory:
             checked: Any = self.layer(filters, **layer_arguments)
             if not places:
                 continue
-            of_size = not getattr(checked, "fixed_grid", False) or None not in inputs.shape[1:3]
+            is_sized = not getattr(checked, "fixed_grid", False) or None not in inputs.shape[1:3]
             expected = f"input_shape of known height and width for {self.layer.__name__}"
             why = "which has embeddings for every offset of a map"
-            check(of_size, f"{expected}, {why}", input_shape=tuple(inputs.shape[1:]))
+            check(is_sized, f"{expected}, {why}", input_shape=tuple(inputs.shape[1:]))
             checked.check_shapes((*inputs.shape[:-1], filters))
 
     def __call__(self, x, filters: int, stage: int, **arguments):

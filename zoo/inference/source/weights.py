@@ -46,11 +46,11 @@ class Weights(ClassifierSource):
         try:
             model = self.create_model(self.model, weights=self.weights, **arguments)
         except ValueError as error:
-            of = " of ImageNet (--labels names others)" if self.class_names is None else ""
+            suffix = " of ImageNet (--labels names others)" if self.class_names is None else ""
             reason = str(error)
             for advice in ADVICE:  # to callers of the constructor
                 reason = reason.replace(advice, "")
-            raise ValueError(f"with {len(labels)} classes{of}: {reason}") from None
+            raise ValueError(f"with {len(labels)} classes{suffix}: {reason}") from None
         view = preprocessing_of(self.model, size, self.weights)
         return Classifier(self.model, model, view, labels)
 
