@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -74,3 +76,31 @@ def words(line: str) -> list[str]:
 def present(rows: list) -> list:
     """Rows whose first word is a command that is there: `python -m tools.rooms` removes some."""
     return [row for row in rows if row[0].split()[0] in COMMANDS]
+
+
+WITHOUT = """
+import contextlib, io, runpy, sys
+sys.modules.update(dict.fromkeys({packages}))
+for line in sys.stdin:
+    sys.argv = line.split()
+    output, code = io.StringIO(), 0
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        try:
+            runpy.run_module(sys.argv[0], run_name="__main__")
+        except SystemExit as end:
+            code = end.code or 0
+    print(code, *output.getvalue().splitlines()[-1:])
+"""
+
+
+def run_without(packages: tuple[str, ...], *lines: str) -> list[str]:
+    """Runs modules in one new process; returns the exit code and the last line of each."""
+    process = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(packages=packages)],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+    )
+    printed = process.stdout.splitlines()
+    assert len(printed) == len(lines), process.stderr
+    return printed

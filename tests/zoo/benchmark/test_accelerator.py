@@ -1,6 +1,5 @@
 """`python -m zoo.benchmark accelerator`, on a CPU and tiny; nothing is said about speed."""
 
-import json
 import re
 from types import SimpleNamespace
 
@@ -8,7 +7,6 @@ import keras
 import numpy as np
 import pytest
 
-from zoo.benchmark import __main__ as command
 from zoo.benchmark import accelerator
 from zoo.benchmark.accelerator import AcceleratorBench
 from zoo.benchmark.backends import current_backend
@@ -64,37 +62,31 @@ def test_training_steps_follow_one_another(tiny_networks):
 
 
 @pytest.fixture
-def call(tmp_path, tiny_networks):
-    output = tmp_path / "new" / "device.json"
-
-    def call(*more):
-        settings = "--sizes 4x8x2 --scopes 3 --repeats 1 --min_ms 0.01 --dtype float32"
-        settings += f" --implementations conv,auto --backend {BACKEND} --output {output}"
-        settings += " --models lambda_resnet14@8 --largest_batch 2"
-        command.main(["accelerator", *settings.split(), *more])
-        return output, json.loads(output.read_text())
-
-    return call
+def call(measure, tiny_networks):
+    settings = "--sizes 4x8x2 --scopes 3 --repeats 1 --min_ms 0.01 --dtype float32"
+    settings += f" --implementations conv,auto --backend {BACKEND}"
+    settings += " --models lambda_resnet14@8 --largest_batch 2"
+    return lambda more="": measure(f"accelerator {settings} {more}")
 
 
 @pytest.mark.one_backend
-def test_second_call_measures_the_rest(call, capsys, monkeypatch):
-    output, report = call("--minutes", "1e-9")
+def test_second_call_measures_the_rest(call, monkeypatch):
+    report, printed = call("--minutes 1e-9")
     assert [(row["implementation"], [mode in row for mode in MODES]) for row in report["rows"]] == [
         (name, [True, False]) for name in ("einsum", "conv", "auto")
     ]
-    assert "The time is up: the same command measures the rest." in capsys.readouterr().out
+    assert "The time is up: the same command measures the rest." in printed
     first = report["rows"][0][FORWARD]
-    output, report = call()
-    assert "The time is up" not in capsys.readouterr().out
+    report, printed = call()
+    assert "The time is up" not in printed
     assert len(report["rows"]) == 4
     assert report["rows"][0][FORWARD] == first
     assert all(row[mode]["ms"] > 0 for row in report["rows"][:3] for mode in MODES)
     assert all(report["rows"][3][mode]["images_per_second"] > 0 for mode in OF_NETWORKS)
     monkeypatch.setattr(AcceleratorBench, "results", None)
-    assert call() == (output, report)  # nothing is measured again
+    assert call()[0] == report  # nothing is measured again
     with pytest.raises(ValueError, match=r"output: expected a file with the same dtype: mixed_"):
-        call("--dtype", "mixed_bfloat16")
+        call("--dtype mixed_bfloat16")
 
 
 @pytest.mark.one_backend
@@ -108,7 +100,7 @@ def test_batches_are_halved_until_they_fit(call, monkeypatch):
         return found
 
     monkeypatch.setattr(AcceleratorBench, "results", limited)
-    _, report = call("--largest_batch", "8")
+    report, _ = call("--largest_batch 8")
     tried = {
         row["batch"]: [mode for mode in OF_NETWORKS if mode in row] for row in report["rows"][3:]
     }

@@ -1,11 +1,8 @@
 """`python -m zoo.benchmark attention`: tables, JSON; nothing about speed."""
 
-import json
-
 import pytest
 
 from lambda_keras.layers import AxialAttention, GlobalAttention, LambdaLayer
-from zoo.benchmark import __main__ as command
 from zoo.benchmark import attention
 from zoo.benchmark.attention import Config
 from zoo.benchmark.layer import MixerLayer
@@ -16,14 +13,11 @@ ALL = ("lambda", *Config().mixers)
 
 
 @pytest.mark.needs("oneDNN")
-def test_tables_and_json(tmp_path, capsys):
-    output = tmp_path / "new" / "attention.json"
+def test_tables_and_json(measure):
     settings = "--sizes 7x32,8x32x2 --batch 3 --mixers global,lambda:scope=3 --memory true"
     # Maps of attention on the larger map alone take 0.26 MB.
-    settings += f" --repeats 2 --min_ms 0.1 --dense_limit_gb 2.5e-4 --output {output}"
-    command.main(["attention", *settings.split()])
-    printed = capsys.readouterr().out
-    report = json.loads(output.read_text())
+    settings += " --repeats 2 --min_ms 0.1 --dense_limit_gb 2.5e-4"
+    report, printed = measure(f"attention {settings}")
     names = ("lambda", "global", "lambda:scope=3")
     assert [(row["size"], row["mixer"]) for row in report["rows"]] == [
         (size, name) for size in (7, 8) for name in names

@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from zoo.benchmark import __main__ as command
 from zoo.benchmark import data
 from zoo.config import DataConfig
 
@@ -25,16 +24,12 @@ def checked_rows(report, library):
 
 
 @pytest.mark.parametrize("kept", ["", " --file png --data.cache_gb 1"])
-def test_table_and_json(tmp_path, capsys, kept):
-    output = tmp_path / "data.json"
-    command.main(["data", *(SETTINGS + kept).split(), "--output", str(output)])
-    report = json.loads(output.read_text())
+def test_table_and_json(measure, kept):
+    report, printed = measure(f"data {SETTINGS}{kept}")
     rows = checked_rows(report, "zoo")
-    parts = ["files", WINDOWS, "+ mixup", "test images"]
-    assert [row["part"] for row in rows] == parts
+    assert [row["part"] for row in rows] == ["files", WINDOWS, "+ mixup", "test images"]
     cores = -(-1e6 // rows[-2]["images_per_second"])
-    line = f"1,000,000 training images/s take {cores:.0f} cores like these"
-    assert line in capsys.readouterr().out
+    assert f"1,000,000 training images/s take {cores:.0f} cores like these" in printed
     assert report["settings"]["data"]["mixup"] == 0.2
 
 

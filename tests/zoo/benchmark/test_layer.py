@@ -1,11 +1,8 @@
 """`python -m zoo.benchmark layer`: cases, table, JSON, picture; nothing is said about speed."""
 
-import json
-
 import pytest
 
 from lambda_keras.layers.position_lambdas import IMPLEMENTATIONS
-from zoo.benchmark import __main__ as command
 from zoo.benchmark import layer
 from zoo.benchmark.layer import MODES, Implementation, LayerSettings
 
@@ -23,17 +20,8 @@ def test_sizes_and_scopes_make_cases():
     ]
     settings = LayerSettings(scopes=(3,), sizes=("4x8",), dtype="float16", axes=1, causal=True)
     (case,), *_ = zip(*settings.cases(2), strict=True)
-    assert case == Implementation(
-        *("einsum",),
-        size=4,
-        depth=8,
-        batch=4,
-        scope=3,
-        dtype="float16",
-        axes=1,
-        causal=True,
-        dense_limit_gb=2,
-    )
+    common = {"dtype": "float16", "axes": 1, "causal": True, "dense_limit_gb": 2}
+    assert case == Implementation("einsum", size=4, depth=8, batch=4, scope=3, **common)
     assert case.title == "causal, 4, depth 8, batch 4, scope 3"
 
 
@@ -58,14 +46,12 @@ def test_dense_embeddings_that_would_not_fit_are_refused():
 
 
 @pytest.mark.needs("oneDNN")
-def test_tables_and_json(tmp_path, capsys):
-    output = tmp_path / "new" / "layer.json"
+def test_tables_and_json(measure):
     settings = "--sizes 4x8x2,8x8x2 --scopes 3 --repeats 2 --min_ms 0.1 --memory true"
     # Embeddings of the larger map alone take 0.26 MB.
-    settings += f" --implementations query_first,auto --dense_limit_gb 1e-4 --output {output}"
-    command.main(["layer", *settings.split()])
-    printed = capsys.readouterr().out
-    report = json.loads(output.read_text())
+    settings += " --implementations query_first,auto --dense_limit_gb 1e-4"
+    report, printed = measure(f"layer {settings}")
+    assert report["command"].startswith(f"python -m zoo.benchmark layer {settings} --output ")
     assert report["backend"] == "tensorflow"
     names = ["einsum", "query_first", "auto"]
     assert [(row["size"], row["implementation"]) for row in report["rows"]] == [

@@ -1,23 +1,17 @@
 """`python -m zoo.benchmark models`: table and JSON; nothing is said about speed."""
 
-import json
-
 import pytest
 from keras import ops
 
-from zoo.benchmark import __main__ as command
 from zoo.benchmark import models
 from zoo.benchmark.models import MODES, ZooNetwork, parse
 from zoo.measurements import TRAINING
 
 
 @pytest.mark.needs("oneDNN")
-def test_tables_and_json(tiny_networks, tmp_path, capsys):
-    output = tmp_path / "new" / "models.json"
+def test_tables_and_json(tiny_networks, measure):
     settings = "--models lambda_resnet14@32,keras.MobileNet@32 --batch 2 --repeats 2 --min_ms 0.1"
-    command.main(["models", *settings.split(), "--memory", "true", "--output", str(output)])
-    printed = capsys.readouterr().out
-    report = json.loads(output.read_text())
+    report, printed = measure(f"models {settings} --memory true")
     assert report["hardware"]["threads"] >= 1
     assert {*MODES, "ratio", "ms"} <= set(report["conventions"])
     ours, theirs = report["rows"]
@@ -33,24 +27,20 @@ def test_tables_and_json(tiny_networks, tmp_path, capsys):
             assert len(row[mode]["rounds_ms"]) == 2
             assert row[mode]["images_per_second"] == pytest.approx(2e3 / row[mode]["ms"])
             assert row[mode]["memory_method"]
-    assert [path.name for path in output.parent.iterdir()] == ["models.json"]
 
 
-def test_two_precisions(tiny_networks, tmp_path):
-    output = tmp_path / "models.json"
+def test_two_precisions(tiny_networks, measure):
     settings = "--models lambda_resnet14@32 --batch 1 --repeats 1 --min_ms 0.1 --modes forward"
-    both = ["--dtype", "float32,mixed_bfloat16", "--output", str(output)]
-    command.main(["models", *settings.split(), *both])
-    rows = json.loads(output.read_text())["rows"]
+    report, _ = measure(f"models {settings} --dtype float32,mixed_bfloat16")
+    rows = report["rows"]
     names = [f"lambda_resnet14@32 {dtype}" for dtype in ("float32", "mixed_bfloat16")]
     assert [row["entry"] for row in rows] == names
     assert [row["forward"]["ratio"] for row in rows] == [1, 1]  # to the first of its own precision
 
 
-def test_one_mode_with_xla(tiny_networks, capsys):
+def test_one_mode_with_xla(tiny_networks, measure):
     settings = "--models lambda_resnet14@32 --batch 1 --repeats 1 --modes forward --xla true"
-    command.main(["models", *settings.split()])
-    printed = capsys.readouterr().out
+    _, printed = measure(f"models {settings}")
     assert "forward" in printed
     assert "training" not in printed
 
@@ -86,8 +76,7 @@ def test_backends_say_so_when_out_of_memory():
     assert not models.OUT_OF_MEMORY.search("InvalidArgumentError: cannot reshape")
 
 
-@pytest.fixture
-def little_memory(tiny_networks, monkeypatch):
+def test_batches_are_halved_until_they_fit(tiny_networks, monkeypatch, measure):
     """Training of the first network is out of the backend's memory with more than two images."""
     step = ZooNetwork.step
 
@@ -97,13 +86,9 @@ def little_memory(tiny_networks, monkeypatch):
         return step(self, mode, backend)
 
     monkeypatch.setattr(ZooNetwork, "step", limited)
-
-
-def test_batches_are_halved_until_they_fit(little_memory, tmp_path, capsys):
-    output = tmp_path / "models.json"
     settings = "--models lambda_resnet14@32,resnet50@32 --batch 8 --repeats 1 --min_ms 0.1"
-    command.main(["models", *settings.split(), "--halve", "true", "--output", str(output)])
-    rows = json.loads(output.read_text())["rows"]
+    report, printed = measure(f"models {settings} --halve true")
+    rows = report["rows"]
     modes = [(row["entry"], row["batch"], [mode for mode in MODES if mode in row]) for row in rows]
     assert modes == [
         ("lambda_resnet14@32", 8, [*MODES]),
@@ -115,18 +100,16 @@ def test_batches_are_halved_until_they_fit(little_memory, tmp_path, capsys):
     last, other = rows[3][TRAINING], rows[1][TRAINING]
     assert last["seconds_per_1024"] == pytest.approx(1024 / 2 * last["ms"] / 1e3)
     assert other["ratio"] == pytest.approx(last["seconds_per_1024"] / other["seconds_per_1024"])
-    assert "seconds per 1024" in capsys.readouterr().out
+    assert "seconds per 1024" in printed
 
 
-def test_one_image_that_does_not_fit_ends_the_halving(little_memory, monkeypatch, capsys):
-    monkeypatch.setattr(ZooNetwork, "step", exhausted)
+@pytest.mark.parametrize(
+    ("step", "tried"), [(exhausted, 2), (lambda *_: ops.reshape(ops.zeros(3), (2,)), 1)]
+)
+def test_halving_ends_with_one_image_and_is_for_memory_alone(
+    tiny_networks, monkeypatch, measure, step, tried
+):
+    monkeypatch.setattr(ZooNetwork, "step", step)
     settings = "--models lambda_resnet14@32 --batch 2 --modes forward --halve true"
-    command.main(["models", *settings.split()])
-    assert capsys.readouterr().out.count("  - lambda_resnet14@32: ") == 2
-
-
-def test_other_errors_halve_nothing(tiny_networks, monkeypatch, capsys):
-    monkeypatch.setattr(ZooNetwork, "step", lambda *_: ops.reshape(ops.zeros(3), (2,)))
-    settings = "--models lambda_resnet14@32 --batch 2 --modes forward --halve true"
-    command.main(["models", *settings.split()])
-    assert capsys.readouterr().out.count("  - lambda_resnet14@32: ") == 1
+    _, printed = measure(f"models {settings}")
+    assert printed.count("  - lambda_resnet14@32: ") == tried

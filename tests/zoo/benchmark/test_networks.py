@@ -7,23 +7,22 @@ import numpy as np
 import pytest
 
 from zoo.benchmark.backends import Torch, current_backend, random_tensor
-from zoo.benchmark.models import FORWARD, TRAINING, parse, read_arguments
+from zoo.benchmark.models import FORWARD, TRAINING, KerasNetwork, TimmNetwork, ZooNetwork, parse
 
 
 def test_names():
-    network = parse("lambda_resnet50@192", 8, "mixed_bfloat16")
-    assert (network.library, network.model, network.image_size) == (
-        "lambda_keras",
-        "lambda_resnet50",
-        192,
-    )
-    assert (network.batch, network.dtype, network.overrides) == (8, "mixed_bfloat16", {})
-    assert parse("lambda_resnet50").image_size == 160
-    assert parse("keras.EfficientNetB3@300x64", 8).batch == 64
-    assert parse("keras.EfficientNetB3@300").model == "EfficientNetB3"
-    assert parse("timm.some_network@96").model == "some_network"
-    network = parse("resnet50@160:placement=LLLL:scope=7:use_content=false")
-    assert network.overrides == {"placement": "LLLL", "scope": 7, "use_content": False}
+    """Of libraries and networks, with sizes, batches and arguments."""
+    given = 8, "mixed_bfloat16"
+    overrides = {"placement": "LLLL", "scope": 7, "use_content": False}
+    text = "resnet50@160:placement=LLLL:scope=7:use_content=false"
+    for expected in (
+        ZooNetwork("lambda_resnet50@192", "lambda_resnet50", 192, {}, *given),
+        ZooNetwork("lambda_resnet50", "lambda_resnet50", 160, {}, *given),
+        KerasNetwork("keras.EfficientNetB3@300x64", "EfficientNetB3", 300, {}, 64, given[1]),
+        TimmNetwork("timm.some_network@96", "some_network", 96, {}, *given),
+        ZooNetwork(text, "resnet50", 160, overrides, *given),
+    ):
+        assert parse(expected.name, *given) == expected
 
 
 @pytest.mark.parametrize(
@@ -38,10 +37,7 @@ def test_names():
         ("", r"expected NAME\[@SIZE\[xBATCH\]\]"),
         ("timm.some_network", "expected an image size"),
         ("keras.ResNet50@224:classes=10", "expected no arguments for networks of keras"),
-        (
-            "timm.lambda_resnet26t@64:scope=7",
-            "expected channels_last, compile for networks",
-        ),
+        ("timm.lambda_resnet26t@64:scope=7", "expected channels_last, compile for networks"),
         ("resnet50:input_shape=64", "other arguments than input_shape"),
     ],
 )
@@ -49,13 +45,6 @@ def test_wrong_names(text, message):
     with pytest.raises(ValueError, match=message) as caught:
         parse(text)
     assert "\n" not in str(caught.value)
-
-
-def test_arguments():
-    assert read_arguments("lambda:scope=7:use_content=false") == (
-        "lambda",
-        {"scope": 7, "use_content": False},
-    )
 
 
 def test_identity():

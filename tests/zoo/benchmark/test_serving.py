@@ -1,12 +1,10 @@
 """`python -m zoo.benchmark serving`: table and JSON; nothing is said about speed."""
 
-import json
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from zoo.benchmark import __main__ as command
 from zoo.benchmark import serving
 from zoo.benchmark.timing import Timing
 from zoo.export.formats import FORMATS
@@ -32,13 +30,10 @@ def test_percentiles_and_rates(monkeypatch):
 
 
 @pytest.mark.slow
-def test_table_and_json(tmp_path, capsys, monkeypatch):
+def test_table_and_json(measure, monkeypatch):
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "1")  # which the command sets
-    output = tmp_path / "serving.json"
     settings = "--models lambda_resnet14@16 --batches 1,2 --threads 1 --repeats 2 --min_ms 1"
-    command.main(["serving", *settings.split(), "--output", str(output)])
-    printed = capsys.readouterr().out
-    report = json.loads(output.read_text())
+    report, printed = measure(f"serving {settings}")
     assert {"tensorflow", "onnxruntime", "openvino", "ai-edge-litert"} <= set(report["versions"])
     assert report["hardware"]["threads"] == 1
     assert [(row["batch"], row["path"]) for row in report["rows"]] == [

@@ -14,11 +14,6 @@ def test_backend_is_the_setting_or_the_variable(monkeypatch):
     assert BackendSettings().keras_backend == "tensorflow"
 
 
-def test_backend_starts_with_its_settings():
-    backend = BackendSettings(backend="tensorflow", xla=True).start_backend()
-    assert (backend.package, backend.xla) == ("tensorflow", True)
-
-
 def test_another_backend_than_the_one_in_use():
     with pytest.raises(RuntimeError, match="already runs on tensorflow"):
         BackendSettings(backend="jax").start_backend()
@@ -26,6 +21,7 @@ def test_another_backend_than_the_one_in_use():
 
 def test_memory_that_cannot_be_measured_is_refused_at_the_start(monkeypatch):
     monkeypatch.setattr(TensorFlow, "memory_method", None)
-    BackendSettings(backend="tensorflow").start_backend()
+    backend = BackendSettings(backend="tensorflow", xla=True).start_backend()
+    assert (backend.package, backend.xla) == ("tensorflow", True)
     with pytest.raises(ValueError, match=r"expected --memory false.*Received: true"):
         BackendSettings(backend="tensorflow", memory=True).start_backend()

@@ -1,22 +1,18 @@
 """`python -m zoo.benchmark steps`: table, JSON; nothing about speed."""
 
-import json
-
 import numpy as np
 import pytest
 from keras import ops
 
-from zoo.benchmark import __main__ as command
 from zoo.benchmark.backends import current_backend
 from zoo.benchmark.steps import CELL, LAYER, Config
 from zoo.measurements import FORWARD
 
 
-def test_table_and_json(tmp_path, capsys):
-    output = tmp_path / "steps.json"
+def test_table_and_json(measure):
     settings = "--lengths 3,5 --depth 8 --scope 3 --batch 2 --repeats 2 --min_ms 0.1"
-    command.main(["steps", *f"{settings} --output {output}".split()])
-    rows = json.loads(output.read_text())["rows"]
+    report, printed = measure(f"steps {settings}")
+    rows = report["rows"]
     expected = [(size, mixer) for size in (3, 5) for mixer in (CELL, LAYER)]
     assert [(row["size"], row["mixer"]) for row in rows] == expected
     for row in rows:
@@ -24,7 +20,7 @@ def test_table_and_json(tmp_path, capsys):
         steps = row["size"] if row["mixer"] == CELL else 1
         assert one["ms_per_step"] == pytest.approx(one["ms"] / steps)
         assert len(one["rounds_ms"]) == 2
-    assert "LambdaCell, 5" in capsys.readouterr().out
+    assert "LambdaCell, 5" in printed
 
 
 def test_cell_and_layer_compute_the_same():

@@ -12,6 +12,7 @@ from support import commands
 import zoo
 from zoo.cli.commands import COMMANDS
 from zoo.cli.main import Verb, call, main
+from zoo.cli.tasks import load
 
 ALL, JAX, TENSORFLOW = ("tensorflow", "jax", "torch"), ("tensorflow", "jax"), ("tensorflow",)
 ROWS = {
@@ -73,12 +74,12 @@ def test_help(capsys, name):
     start = " ".join([f"python -m zoo.{verb}", *((COMMANDS[verb].parts and rest) or ())])
     assert printed.startswith(f"usage: {start} ")
     assert "\noptions:\n" in printed
+    fields = load(ROWS[name].settings).model_fields
+    assert [field for field in fields if field not in printed.lower()] == []
     assert not re.search(r"\b(docs|notebooks|requirements|tests|tpu_configs|zoo)/", printed)
 
 
-@pytest.mark.parametrize(
-    ("verb", "words"), [*(("", words) for words in ([], ["-h"], ["--help"])), *product(PARTS, [[]])]
-)
+@pytest.mark.parametrize(("verb", "words"), [*product(["", *PARTS], [[], ["-h"], ["--help"]])])
 def test_help_lists_every_verb_or_every_part_of_one(run, capsys, verb, words):
     with pytest.raises(SystemExit) as caught:
         Verb(verb)(words) if verb else run(*words)

@@ -1,9 +1,7 @@
 """Ends of commands: one line and an exit code; what they need that is not installed."""
 
-import subprocess
-import sys
-
 import pytest
+from support.commands import run_without
 
 from zoo.cli.commands import COMMANDS
 from zoo.cli.run import run_command
@@ -63,45 +61,18 @@ def test_faults_of_the_program_keep_their_traceback():
         run_command(command)
 
 
-WITHOUT = """
-import contextlib, io, runpy, sys
-sys.modules.update(dict.fromkeys({packages}))
-for line in sys.stdin:
-    sys.argv = line.split()
-    output, code = io.StringIO(), 0
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        try:
-            runpy.run_module(sys.argv[0], run_name="__main__")
-        except SystemExit as end:
-            code = end.code or 0
-    print(code, *output.getvalue().splitlines()[-1:])
-"""
-
-
-def run_without(packages: tuple[str, ...], *lines: str) -> list[str]:
-    """Runs modules in one new process; returns the exit code and the last line of each."""
-    process = subprocess.run(
-        [sys.executable, "-c", WITHOUT.format(packages=packages)],
-        input="\n".join(lines),
-        capture_output=True,
-        text=True,
-    )
-    printed = process.stdout.splitlines()
-    assert len(printed) == len(lines), process.stderr
-    return printed
-
-
-HEAVY = ("PIL", "keras", "matplotlib", "official", "sklearn", "tensorflow", "tensorflow_datasets")
+TRAIN = ("PIL", "matplotlib", "official", "sklearn", "tensorflow_datasets")
+HEAVY = (*TRAIN, "keras", "tensorflow", "jax", "torch")
 
 
 def test_help_and_refusals_come_without_keras_and_other_heavy_packages():
-    """Of every verb; without pydantic, as after `pip install .`, its extra is named."""
-    verbs = [verb for verb in COMMANDS if COMMANDS[verb].places]
-    for line in run_without(HEAVY, *(f"zoo.{verb} --help" for verb in verbs)):
+    """Of every command; without pydantic, as after `pip install .`, its extra is named."""
+    names = [f"zoo.{verb} {part}" for verb, row in COMMANDS.items() for part in row.parts or [""]]
+    for line in run_without(HEAVY, *(f"{name} --help" for name in names)):
         assert line.startswith("0 ")
-    for line in run_without(HEAVY, *(f"zoo.{verb} --no_such 3" for verb in verbs)):
+    for line in run_without(HEAVY, *(f"{name} --no_such 3" for name in names)):
         assert line.startswith("2 error: no such setting. Received: '--no_such'")
-    for line in run_without(("pydantic", "yaml"), *(f"zoo.{verb}" for verb in verbs)):
+    for line in run_without(("pydantic", "yaml"), *names):
         assert line.startswith("2 error: ")
         assert " is not installed: pip install 'SOURCE[train]', SOURCE being the folder" in line
 
@@ -110,7 +81,7 @@ def test_help_and_refusals_come_without_keras_and_other_heavy_packages():
 def test_commands_without_the_extra_train_work_or_name_it(tmp_path):
     (tmp_path / "photo.png").write_bytes(b"")
     printed = run_without(
-        ("PIL", "matplotlib", "official", "sklearn", "tensorflow_datasets"),
+        TRAIN,
         "zoo.list",
         "zoo.flops lambda_resnet14 --image_size 16",
         "zoo.train --help",
