@@ -15,6 +15,14 @@ from zoo.cli.commands import COMMANDS
 from zoo.cli.main import Verb
 from zoo.cli.run import run_command
 
+# Every row of the table of commands, by verb, part and task if there are several.
+ROWS = {
+    " ".join(filter(None, (verb, part, task if Verb(verb).by_task else ""))): place
+    for verb, row in COMMANDS.items()
+    for part, command in (row.parts or {"": row}).items()
+    for task, place in command.places.items()
+}
+
 
 def parse(program: str, arguments: Sequence[str], task: str | None = None) -> Any:
     """The settings of a command line of `python -m PROGRAM`, of zoo or of tools."""

@@ -12,17 +12,17 @@ from zoo.measurements import FORWARD, FORWARD_BACKWARD
 AT, MODES = "us_per_position", (FORWARD, FORWARD_BACKWARD)
 
 
-def report(names, scopes=(7,), memory=None, missing=(), axes=2, **changes):
+def report(names, scopes=(7,), memory=None, missing=(), axes=2, kind="implementation", **changes):
     """A report of layers on maps of 8, 4 and, in another batch, 64 pixels."""
     rows = [
         {"size": size, "axes": axes, "depth": 8, "batch": batch, "scope": scope}
-        | {"implementation": name, **{mode: {"ms": float(size), AT: 1e3 / size} for mode in MODES}}
+        | {kind: name, **{mode: {"ms": float(size), AT: 1e3 / size} for mode in MODES}}
         for size, batch in ((8, 4), (4, 4), (64, 1))
         for scope in scopes
         for name in names
     ]
     for row in rows:
-        none = (row["implementation"], row["size"]) in missing
+        none = (row[kind], row["size"]) in missing
         for mode in MODES:
             row[mode] |= {"temporary_bytes": memory, "reason": "large" if none else None}
             row[mode] |= {"ms": None, AT: None} if none else {}
@@ -82,9 +82,9 @@ def test_maps_of_one_depth_have_a_time_per_position(drawn):
 
 
 def test_mixers_have_a_line_each_and_crosses_where_there_is_no_measurement(drawn):
-    result = report(("lambda", "local", "global"), missing={("global", 8), ("local", 8)}, axes=1)
+    missing = {("global", 8), ("local", 8)}
+    result = report(("lambda", "local", "global"), missing=missing, axes=1, kind="mixer")
     for row in result["rows"]:
-        row["mixer"] = row.pop("implementation")
         row["depth"] = 2 * row["size"]
         del row["scope"]
     forward, _ = drawn(result)["a.png"].axes
@@ -102,9 +102,8 @@ def test_mixers_have_a_line_each_and_crosses_where_there_is_no_measurement(drawn
 
 def test_three_layers_in_training_have_a_small_figure_with_a_claim(drawn):
     names = {"lambda": "lambda layer", "local": "local attention", "global": "global attention"}
-    result = report((*names, "favor"), missing={("global", 8)})
+    result = report((*names, "favor"), missing={("global", 8)}, kind="mixer")
     for row in result["rows"]:
-        row["mixer"] = row.pop("implementation")
         if row[plots.FORWARD_BACKWARD]["reason"]:
             row[plots.FORWARD_BACKWARD]["reason"] = "out of memory: killed"
     figure = drawn(result)["a_training.png"]
@@ -118,9 +117,9 @@ def test_three_layers_in_training_have_a_small_figure_with_a_claim(drawn):
 
 
 def test_maps_of_several_depths_have_no_figure_with_a_claim(drawn):
-    result = report(("lambda", "local", "global"))
+    result = report(("lambda", "local", "global"), kind="mixer")
     for row in result["rows"]:
-        row |= {"mixer": row.pop("implementation"), "depth": row["size"]}
+        row["depth"] = row["size"]
     assert drawn(result).keys() == {"a.png"}
 
 

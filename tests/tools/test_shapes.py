@@ -46,8 +46,14 @@ def test_objects_are_drawn_where_their_masks_are():
         assert changed[np.any(masks, axis=0)].mean() > 0.9
 
 
-def test_the_same_seed_draws_the_same(tmp_path):
-    for name, seed in (("one", 0), ("same", 0), ("other", 1)):
+def test_the_same_seed_draws_the_same(tmp_path, capsys):
+    """By the command, whose default is the seed 0, and by the function."""
+    arguments = ["--output", str(tmp_path / "one"), "--train", "2", "--val", "1", "--size", "64"]
+    shapes.main(arguments)
+    assert capsys.readouterr().out.startswith("wrote 2 + 1 images to ")
+    names = {path.name for path in (tmp_path / "one").iterdir()}
+    assert names == {"train", "train.json", "val", "val.json"}
+    for name, seed in (("same", 0), ("other", 1)):
         shapes.write(tmp_path / name, 2, 1, 64, seed)
     one, same, other = (
         np.stack([Image.open(tmp_path / name / "train" / f"00000{i}.jpg") for i in range(2)])
@@ -60,10 +66,3 @@ def test_the_same_seed_draws_the_same(tmp_path):
         objects = json.loads((tmp_path / "one" / f"{part}.json").read_text())["annotations"]
         boxes.append([one["bbox"] for one in objects if one["image_id"] == 0])
     assert boxes[0] != boxes[1]
-
-
-def test_command(tmp_path, capsys):
-    shapes.main(["--output", str(tmp_path / "new"), "--train", "2", "--val", "1", "--size", "64"])
-    assert capsys.readouterr().out.startswith("wrote 2 + 1 images to ")
-    names = {path.name for path in (tmp_path / "new").iterdir()}
-    assert names == {"train", "train.json", "val", "val.json"}

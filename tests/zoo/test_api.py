@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
-from lambda_keras.applications import preprocess_input
+from lambda_keras.applications import LambdaResNet14, preprocess_input
 from zoo.api import evaluate, lambda_maps, load_classifier, load_data, train
 from zoo.config import TrainConfig
 from zoo.data.load import load_data as load
@@ -27,16 +27,6 @@ def classifier(run) -> Classifier:
 @pytest.fixture
 def china() -> np.ndarray:
     return load_sample_images().images[0][::4, ::4]
-
-
-@pytest.fixture
-def weights(tmp_path) -> str:
-    """Random weights of lambda_resnet14 for three classes."""
-    from zoo.registry import create_model
-
-    path = tmp_path / "random.weights.h5"
-    create_model("lambda_resnet14", classes=3, input_shape=(32, 32, 3)).save_weights(path)
-    return str(path)
 
 
 def test_files_arrays_and_commands_get_the_same_answers(classifier, tmp_path, china):
@@ -105,13 +95,16 @@ def test_run_and_published_network_are_measured_alike(run, published):
     assert own.loss == other.loss
 
 
-def test_evaluation_of_other_images(run, photos, weights):
-    with pytest.raises(ValueError, match="expected images of the 10 classes"):
-        evaluate(run, {"source": "image_folder", "dir": str(photos)})
-    with pytest.raises(ValueError, match=r"data\.batch_sice: no such setting"):
-        evaluate(run, {"batch_sice": 3})
-    with pytest.raises(ValueError, match="data: source=tfds needs the name of a data set"):
-        evaluate(run, {"source": "tfds"})
+def test_evaluation_of_other_images(run, photos, tmp_path):
+    for data, message in (
+        ({"source": "image_folder", "dir": str(photos)}, "expected images of the 10 classes"),
+        ({"batch_sice": 3}, r"data\.batch_sice: no such setting"),
+        ({"source": "tfds"}, "data: source=tfds needs the name of a data set"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            evaluate(run, data)
+    weights = tmp_path / "of_three_classes.weights.h5"
+    LambdaResNet14(classes=3).save_weights(weights)
     with pytest.raises(ValueError, match="with 10 classes: "):
         evaluate("lambda_resnet14", weights=weights, image_size=32)
 

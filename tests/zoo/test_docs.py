@@ -217,10 +217,7 @@ def _run(line, request):
     if any(word.startswith("runs/") for word in words):
         run, photos = (request.getfixturevalue(name) for name in ("run", "photos"))
         folder = request.getfixturevalue("tmp_path")
-        names = {
-            "photo.jpg": photos / "red" / "0.jpg",
-            "images/circle/0.png": photos / "red" / "0.jpg",
-        }
+        names = dict.fromkeys(("photo.jpg", "images/circle/0.png"), photos / "red" / "0.jpg")
         names |= {"images/square": photos / "red", "scan.png": photos / "red" / "1.png"}
         names |= {"more/": photos, "predictions.png": folder / "predictions.png"}
         names |= {"runs/mine/evaluation": folder / "evaluation"}

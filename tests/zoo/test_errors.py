@@ -5,21 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.errors import needs_extra, printable, some, unknown
-
-
-def test_missing_package_says_what_to_install():
-    with (
-        pytest.raises(ImportError, match=r"no_such_package.*pip install 'SOURCE\[train\]'"),
-        needs_extra("train"),
-    ):
-        import no_such_package  # noqa: F401
-
-
-def test_unknown_names_the_nearest_and_all():
-    expected = "Received: 'cta' (did you mean 'cat'?). Allowed: cat, dog"
-    assert unknown("cta", ["cat", "dog"]) == expected
-    assert unknown("zebra", ["cat", "dog"]) == "Received: 'zebra'. Allowed: cat, dog"
+from zoo.errors import printable, some
 
 
 def test_first_names_and_the_number_of_others():

@@ -29,11 +29,8 @@ def runs(tmp_path_factory) -> dict[str, str]:
     for name, arguments in {"global": {"mixer": "global"}, "none": {"placement": "CCCC"}}.items():
         folder = tmp_path_factory.mktemp("runs") / name
         shutil.copytree(LAMBDA_RUN, folder)
-        shape = (16, 16, 3)
-        network = create_model(
-            "lambda_resnet14", input_shape=shape, classes=10, filters=8, **arguments
-        )
-        network.save(folder / run_folder.MODEL)
+        sizes = {"input_shape": (16, 16, 3), "classes": 10, "filters": 8}
+        create_model("lambda_resnet14", **sizes, **arguments).save(folder / run_folder.MODEL)
         folders[name] = str(folder)
     return folders
 

@@ -28,8 +28,12 @@ def test_table_has_every_row_and_why_one_is_empty(capsys):
     ("key", "title", "value", "cell"),
     [
         ("forward.ms", "forward, ms", 12.345, "12.3"),
+        ("ms", "ms", 0.01234, "0.0123"),
+        ("ms", "ms", 99.97, "100"),
         ("training.images_per_second", "training, images/s", 4.0, "4.00"),
+        ("images_per_second", "images/s", 1234.5, "1234"),
         ("temporary_bytes", "temporary MB", 5_000_000, "5.00"),
+        ("temporary_bytes", "temporary MB", 0, "0.00"),
         ("operations", "GFLOP", 2e12, "2000"),
         ("training.hbm_bytes", "training, hbm MB", 2_000_000, "2.00"),
         ("hardware.cores", "cores", 2, "2"),
@@ -50,22 +54,6 @@ def test_a_missing_package_is_named():
     assert measurements.installed(["pytest"], "").keys() == {"pytest"}
     with pytest.raises(ImportError, match="no-such-package is not installed: pip install it"):
         measurements.installed(["pytest", "no-such-package"], "pip install it")
-
-
-@pytest.mark.parametrize(
-    ("number", "factor", "expected"),
-    [
-        (1234.5, 1.0, "1234"),
-        (12.345, 1.0, "12.3"),
-        (1.3, 1.0, "1.30"),
-        (0.01234, 1.0, "0.0123"),
-        (5e9, 1e-9, "5.00"),
-        (0, 1e-9, "0.00"),
-        (99.97, 1.0, "100"),
-    ],
-)
-def test_digits(number, factor, expected):
-    assert measurements.digits(number, factor) == expected
 
 
 def test_place_is_the_accelerator_if_there_is_one():

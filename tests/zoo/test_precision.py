@@ -1,9 +1,8 @@
 """The dtype policy of Keras."""
 
-import keras
 import pytest
 
-from zoo.precision import precision, resolve_precision
+from zoo.precision import resolve_precision
 
 
 @pytest.mark.parametrize(
@@ -32,9 +31,3 @@ def test_automatic_precision(policy, kind, flags, chosen, tmp_path, capsys):
 def test_automatic_precision_on_jax_is_float32(tmp_path):
     (tmp_path / "cpuinfo").write_text("flags : avx512_bf16")
     assert resolve_precision("auto", "CPU", tmp_path / "cpuinfo") == "float32"
-
-
-def test_dtype_policy_is_restored():
-    with precision("mixed_bfloat16"):
-        assert keras.config.dtype_policy().name == "mixed_bfloat16"
-    assert keras.config.dtype_policy().name == "float32"

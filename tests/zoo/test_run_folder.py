@@ -33,10 +33,8 @@ def start(folder):
 def test_settings_say_how_a_new_process_loads_the_model(run):
     head = (run / "config.yaml").read_text().splitlines()[0]
     program = head.removeprefix("# In Python: ") + "; print(model.name)"
-    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-    loaded = subprocess.run(
-        [sys.executable, "-c", program], cwd=run, env=environment, capture_output=True, text=True
-    )
+    options = {"env": {**os.environ, "PYTHONPATH": os.getcwd()}, "capture_output": True}
+    loaded = subprocess.run([sys.executable, "-c", program], cwd=run, text=True, **options)
     assert loaded.stdout == "lambda_resnet14\n", loaded.stderr
 
 
@@ -107,9 +105,8 @@ def test_unfinished_run_with_other_settings_is_refused(folder, names):
     start(folder)
     other = config(folder, **OTHERS[names])
     assert ", ".join(run_folder.differing(other)) == names
-    with (
-        pytest.raises(ValueError, match=rf"other settings \({names}\)") if names else nullcontext()
-    ):
+    refused = pytest.raises(ValueError, match=rf"other settings \({names}\)")
+    with refused if names else nullcontext():
         assert run_folder.check(other) is True
 
 

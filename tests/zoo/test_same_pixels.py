@@ -89,19 +89,16 @@ def loaded(request, photos, tmp_path):
             folder.mkdir(parents=True)
             (folder / photo.name).hardlink_to(photo)
     files = DataConfig(source="image_folder", dir=str(tmp_path / "folder"), batch_size=1, **resize)
+    names = [str(i) for i in range(CLASSES)]
     if request.param == "weights":
-        names = [str(i) for i in range(CLASSES)]
         classifier = Mirrors(NAME, "a.weights.h5", names, SIZE).load()
         evaluated = Mirrors(NAME, "a.weights.h5", image_size=SIZE).load_with_images(records)
         preprocessing = preprocessing_of(NAME, SIZE)
     else:
-        run = run_folder.start(
-            TrainConfig(
-                output_dir=tmp_path / "run", model={"name": NAME, "image_size": SIZE}, data=records
-            )
-        )
+        model = {"name": NAME, "image_size": SIZE}
+        config = TrainConfig(output_dir=tmp_path / "run", model=model, data=records)
+        run = run_folder.start(config)
         mirror().save(run / run_folder.MODEL)
-        names = [str(i) for i in range(CLASSES)]
         counts = {"test_images": len(photos), "training_images": len(photos)}
         run_folder.write_metrics(run, {"class_names": names, "test": {"accuracy": 0.5}, **counts})
         classifier = Run(run).load()

@@ -3,7 +3,6 @@
 import pytest
 
 from lambda_keras.layers import AxialAttention, GlobalAttention, LambdaLayer
-from zoo.benchmark import attention
 from zoo.benchmark.attention import Config
 from zoo.benchmark.layer import MixerLayer
 from zoo.measurements import FORWARD, FORWARD_BACKWARD
@@ -57,12 +56,6 @@ def test_sizes_are_the_maps_of_a_resnet50():
     assert [(layer.size, layer.depth, layer.batch) for layer in layers] == [
         (56, 64, 4), (28, 128, 4), (14, 256, 4), (7, 512, 4)
     ]  # fmt: skip
-
-
-def test_what_was_not_measured_has_no_ratio():
-    figures = {"lambda": {"ms": 4.0}, "global": {"ms": None}, "linear": {"ms": 2.0}}
-    attention.compare(figures)
-    assert [found["ratio"] for found in figures.values()] == [1, None, 0.5]
 
 
 @pytest.mark.one_backend

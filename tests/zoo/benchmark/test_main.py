@@ -4,6 +4,7 @@ import json
 import shlex
 from importlib import metadata
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from support.commands import parse, run_without
@@ -35,6 +36,16 @@ ROOT = Path(__file__).parents[3]
         ("models --models lambda_resnet50@16", "at least 32 pixels"),
         ("models --models keras.MobileNet@16", "at least 32x32"),
         ("models --models keras.MobilNet@32", "network of keras.app.*did you mean 'MobileNet'"),
+        ("models --models lambda_resnet51", "did you mean 'lambda_resnet50'"),
+        ("models --models keras.EfficientNetB3", "expected an image size"),
+        ("models --models karas.resnet50", "did you mean 'keras'"),
+        ("models --models lambda_resnet50@7", "image size from 8 to 2048"),
+        ("models --models lambda_resnet50@big", r"expected NAME\[@SIZE\[xBATCH\]\]"),
+        ("models --models lambda_resnet50:scope", r"expected NAME\[@SIZE\[xBATCH\]\]"),
+        ("models --models timm.some_network", "expected an image size"),
+        ("models --models keras.ResNet50@224:classes=10", "no arguments for networks of keras"),
+        ("models --models timm.lambda_resnet26t@64:scope=7", "channels_last, compile for networks"),
+        ("models --models resnet50:input_shape=64", "other arguments than input_shape"),
         ("models --modes backward", "modes.*no such mode.*Allowed: forward, training"),
         ("serving --models keras.ResNet50@224", "expected networks of the zoo"),
     ],
@@ -80,10 +91,7 @@ def test_missing_backend_is_one_line():
     ],
 )
 def test_a_missing_package_says_what_to_install(monkeypatch, arguments, command_line):
-    def version(name):
-        raise metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(metadata, "version", version)
+    monkeypatch.setattr(metadata, "version", Mock(side_effect=metadata.PackageNotFoundError))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")  # which serving sets
     with pytest.raises(ImportError, match=f"is not installed: {command_line}"):
         command.main(arguments.split())

@@ -38,13 +38,6 @@ def test_two_precisions(tiny_networks, measure):
     assert [row["forward"]["ratio"] for row in rows] == [1, 1]  # to the first of its own precision
 
 
-def test_one_mode_with_xla(tiny_networks, measure):
-    settings = "--models lambda_resnet14@32 --batch 1 --repeats 1 --modes forward --xla true"
-    _, printed = measure(f"models {settings}")
-    assert "forward" in printed
-    assert "training" not in printed
-
-
 def test_what_was_not_measured_has_no_ratio():
     networks = [parse("lambda_resnet14@32", 8), parse("lambda_resnet14@32x4", 8)]
     figures = {"lambda_resnet14@32": {"ms": None}, "lambda_resnet14@32x4": {"ms": 4.0}}

@@ -25,34 +25,6 @@ def test_names():
         assert parse(expected.name, *given) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("lambda_resnet51", "did you mean 'lambda_resnet50'"),
-        ("keras.EfficientNetB3", "expected an image size"),
-        ("karas.resnet50", "did you mean 'keras'"),
-        ("lambda_resnet50@7", "image size from 8 to 2048"),
-        ("lambda_resnet50@big", r"expected NAME\[@SIZE\[xBATCH\]\]"),
-        ("lambda_resnet50:scope", r"expected NAME\[@SIZE\[xBATCH\]\]"),
-        ("", r"expected NAME\[@SIZE\[xBATCH\]\]"),
-        ("timm.some_network", "expected an image size"),
-        ("keras.ResNet50@224:classes=10", "expected no arguments for networks of keras"),
-        ("timm.lambda_resnet26t@64:scope=7", "expected channels_last, compile for networks"),
-        ("resnet50:input_shape=64", "other arguments than input_shape"),
-    ],
-)
-def test_wrong_names(text, message):
-    with pytest.raises(ValueError, match=message) as caught:
-        parse(text)
-    assert "\n" not in str(caught.value)
-
-
-def test_identity():
-    identity = parse("lambda_resnet14@32:classes=1000", 2).identity
-    assert identity["entry"] == "lambda_resnet14@32:classes=1000"
-    assert (identity["parameters"], identity["batch"]) == (855_544, 2)
-
-
 @pytest.mark.parametrize("name", ["lambda_resnet14@32", "lambda_resnet14@32:folded=true"])
 def test_forward_is_inference(tiny_networks, name):
     network = parse(name, 2)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support import commands
+from support.commands import ROWS
 
 import zoo
 from zoo.cli.commands import COMMANDS
@@ -15,12 +16,6 @@ from zoo.cli.main import Verb, call, main
 from zoo.cli.tasks import load
 
 ALL, JAX, TENSORFLOW = ("tensorflow", "jax", "torch"), ("tensorflow", "jax"), ("tensorflow",)
-ROWS = {
-    " ".join(filter(None, (verb, part, task if Verb(verb).by_task else ""))): place
-    for verb, row in COMMANDS.items()
-    for part, command in (row.parts or {"": row}).items()
-    for task, place in command.places.items()
-}
 PARTS = {verb: next(iter(row.parts)) for verb, row in COMMANDS.items() if row.parts}
 # Backends of each command that runs on others than TensorFlow.
 BACKENDS = {

@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_settings import CliPositionalArg
+from support.commands import ROWS
 
-from zoo.cli.commands import COMMANDS
 from zoo.cli.settings import Section, Settings
+from zoo.cli.tasks import load
 from zoo.config import TrainConfig
 from zoo.fields import Count, Entries, TypedValues, configurations, load_yaml, typed
 
@@ -54,13 +55,11 @@ def has_integers(annotation: Any) -> bool:
 
 
 def integers(group: type[BaseModel]) -> Iterator[tuple[str, Any]]:
-    """Names and types of the settings of a command that have integers."""
-    for name, field in group.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            yield from integers(field.annotation)
-        elif has_integers(field.annotation):
-            place = f"{group.__module__}.{group.__name__}.{name}"
-            yield place, Annotated[field.annotation, None, *field.metadata]
+    """Names and types of the settings of commands that have integers."""
+    for place, field in fields_of(group):
+        if has_integers(field.annotation):
+            name = ".".join((group.__module__, group.__name__, *place))
+            yield name, Annotated[field.annotation, None, *field.metadata]
     for other in group.__subclasses__():
         yield from integers(other)
 
@@ -77,20 +76,9 @@ def test_every_integer_has_bounds():
                 print(name, TypeAdapter(annotation).validate_python(received))
 
 
-def settings_of_commands() -> dict[str, Any]:
-    """Settings of every command and part of one, of each task."""
-    return {
-        f"{verb} {part} {task}": place.settings.split(":")
-        for verb, command in COMMANDS.items()
-        for part, row in (command.parts or {"": command}).items()
-        for task, place in row.places.items()
-    }
-
-
-@pytest.fixture(params=settings_of_commands().items(), ids=lambda item: item[0])
+@pytest.fixture(params=ROWS)
 def settings(request) -> type[Settings]:
-    module, attribute = request.param[1]
-    return getattr(import_module(module), attribute)
+    return load(ROWS[request.param].settings)
 
 
 def test_every_setting_is_described(settings):
@@ -196,7 +184,7 @@ def test_words_that_are_refused(words, message):
     [
         ('{"x": [1], "y": null}', {"x": [1], "y": None}),
         ('x="a,b",y=[1, 2]', {"x": "a,b", "y": [1, 2]}),
-        ("[x=1,y=2]", {"x": 1, "y": 2}),
+        ("[x=1,y=0.5,z=CCLL,n=null]", {"x": 1, "y": 0.5, "z": "CCLL", "n": None}),
         ("[]", {}),
         ("x=a=b, y=", {"x": "a=b", "y": None}),
         ("[7,7]", None),
@@ -224,9 +212,6 @@ def test_forms_of_overrides_and_of_entries(text, values):
 
 
 def test_values_of_overrides_are_yaml():
-    values = {"scope": "7", "alpha": "0.5", "placement": "CCLL", "pooling": "null", "classes": 3}
-    expected = {"scope": 7, "alpha": 0.5, "placement": "CCLL", "pooling": None, "classes": 3}
-    assert typed(values) == expected
     with pytest.raises(ValueError, match=r"YAML for scope\. Received: '\[7'"):
         typed({"scope": "[7"})
 

@@ -53,12 +53,9 @@ def test_task_of_a_command_line(here, arguments, task):
 
 
 def test_settings_that_state_no_task():
-    for training, task in (
-        ({"strokes": 3}, "drawing"),
-        ({"epochs": 3}, "classification"),
-        (3, None),
-    ):
-        assert find_task({"training": training}) == (task or "classification")
+    assert find_task({"training": {"strokes": 3}}) == "drawing"
+    for training in ({"epochs": 3}, 3):
+        assert find_task({"training": training}) == "classification"
 
 
 def test_a_source_is_of_the_task_and_unknown_tasks_are_refused(tmp_path):
