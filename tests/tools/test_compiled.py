@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from importlib import metadata
-from unittest.mock import Mock
 
 import keras
 import pytest
@@ -32,7 +31,10 @@ def test_wrong_settings_are_one_line(line, message, capsys):
 
 @pytest.mark.parametrize(("device", "package"), [("v5e", "libtpu"), ("h100", "jax-cuda12-plugin")])
 def test_a_missing_compiler_says_what_to_install(monkeypatch, device, package):
-    monkeypatch.setattr(metadata, "version", Mock(side_effect=metadata.PackageNotFoundError))
+    def version(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", version)
     with pytest.raises(ImportError, match=f"is not installed: pip install jax==.* {package}=="):
         compiled.main(["--device", device])
 

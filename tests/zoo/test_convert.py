@@ -31,13 +31,14 @@ def saved(tmp_path) -> Path:
     return path
 
 
-def run(model, weights, output, *more) -> None:
-    arguments = ["--model", model, "--weights", str(weights), "--output", str(output), *more]
-    main(arguments)
+def run(model, weights, output, *more) -> str:
+    """Converts weights; returns their card."""
+    main(["--model", model, "--weights", str(weights), "--output", str(output), *more])
+    return output.with_name(output.name.replace(".weights.h5", ".md")).read_text("utf-8")
 
 
-def small_run(saved, output, *more) -> None:
-    run("lambda_resnet14", saved, output, "--overrides", "classes=3", *more)
+def small_run(saved, output, *more) -> str:
+    return run("lambda_resnet14", saved, output, "--overrides", "classes=3", *more)
 
 
 def sha256(path: Path) -> str:
@@ -46,11 +47,10 @@ def sha256(path: Path) -> str:
 
 def test_keras_weights_and_their_card(saved, tmp_path, capsys):
     output = tmp_path / "new" / "digits.weights.h5"
-    small_run(saved, output)
+    text = small_run(saved, output)
     card = output.with_name("digits.md")
     assert capsys.readouterr().out == f"wrote {output}\nwrote {card}\n"
     assert sorted(output.parent.iterdir()) == [card, output]
-    text = card.read_text(encoding="utf-8")
     for expected in (
         f"| SHA-256 of the source | `{sha256(saved)}` |",
         f"| SHA-256 of `digits.weights.h5` | `{sha256(output)}` |",
@@ -72,8 +72,7 @@ def test_keras_weights_and_their_card(saved, tmp_path, capsys):
 
 def test_packaged_weights(tmp_path):
     output = tmp_path / "clothes.weights.h5"
-    run("lambda_resnet14", "fashion_mnist", output)
-    text = output.with_name("clothes.md").read_text("utf-8")
+    text = run("lambda_resnet14", "fashion_mnist", output)
     assert "| Source | `fashion_mnist`, lambda_keras/weights/lambda_resnet14_fashion_mnist" in text
     assert (
         "| Images | RGB, 28 x 28 pixels |\n| Preprocessing | resized to 28 x 28 pixels, bilinear"
@@ -123,8 +122,7 @@ def test_published_weights(tmp_path, monkeypatch):
     monkeypatch.setattr(hub, "fetch", lambda *_: path)
     for weights in ("imagenet", "hf://timm/lambda_resnet26t.c1_in1k@main"):
         output = tmp_path / "lambda_resnet26t.weights.h5"
-        run("lambda_resnet26t", weights, output, "--overwrite", "true")
-        text = output.with_name("lambda_resnet26t.md").read_text(encoding="utf-8")
+        text = run("lambda_resnet26t", weights, output, "--overwrite", "true")
         for expected in (
             'model = LambdaResNet26T(weights="lambda_resnet26t.weights.h5")'.replace('"', "'"),
             "| Trainable parameters | 10,958,272 |",
@@ -137,8 +135,7 @@ def test_published_weights(tmp_path, monkeypatch):
             "square of 256 x 256 pixels |",
         ):
             assert expected in text.splitlines()
-    run("lambda_resnet26t", "hf://me/mine", output, "--overwrite", "true")
-    text = output.with_name("lambda_resnet26t.md").read_text(encoding="utf-8")
+    text = run("lambda_resnet26t", "hf://me/mine", output, "--overwrite", "true")
     assert "| License | that of the source |" in text
     assert "bicubic" not in text
 
@@ -153,8 +150,7 @@ def test_nothing_is_overwritten_unless_told(saved, tmp_path):
         there.unlink()
     assert not output.exists()
     card.touch()
-    small_run(saved, output, "--overwrite", "true")
-    assert "SHA-256" in card.read_text()
+    assert "SHA-256" in small_run(saved, output, "--overwrite", "true")
 
 
 def test_pytorch_is_asked_for(tmp_path, modules):

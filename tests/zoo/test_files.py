@@ -10,7 +10,6 @@ import tempfile
 from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 import tensorflow as tf
@@ -152,8 +151,11 @@ def test_another_process_leaves_an_empty_folder_that_is_held(tmp_path):
         assert (tmp_path / "run").is_dir()
 
 
-def test_file_system_without_locks_holds_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(errno.ENOLCK, "No locks")))
+def test_file_system_without_locks_holds_nothing(tmp_path, meanwhile):
+    def fail(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    meanwhile(fcntl, "flock", fail)
     with files.held(tmp_path), files.held(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []

@@ -4,7 +4,6 @@ import json
 import shlex
 from importlib import metadata
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from support.commands import parse, run_without
@@ -91,7 +90,10 @@ def test_missing_backend_is_one_line():
     ],
 )
 def test_a_missing_package_says_what_to_install(monkeypatch, arguments, command_line):
-    monkeypatch.setattr(metadata, "version", Mock(side_effect=metadata.PackageNotFoundError))
+    def version(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", version)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")  # which serving sets
     with pytest.raises(ImportError, match=f"is not installed: {command_line}"):
         command.main(arguments.split())

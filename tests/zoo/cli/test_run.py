@@ -1,7 +1,5 @@
 """Ends of commands: one line and an exit code; what they need that is not installed."""
 
-from unittest.mock import Mock
-
 import pytest
 from support.commands import run_without
 
@@ -18,8 +16,12 @@ def installing(name: str) -> str:
 
 def ends(error: BaseException, capsys) -> tuple[int, str]:
     """Exit code and line of a command that raises an error."""
+
+    def command(_):
+        raise error
+
     with pytest.raises(SystemExit) as caught:
-        run_command(Mock(side_effect=error))
+        run_command(command)
     return caught.value.code, capsys.readouterr().err
 
 
@@ -52,8 +54,11 @@ def test_long_messages_are_cut_in_the_middle(capsys):
 
 
 def test_faults_of_the_program_keep_their_traceback():
+    def command(_):
+        raise ZeroDivisionError
+
     with pytest.raises(ZeroDivisionError):
-        run_command(Mock(side_effect=ZeroDivisionError))
+        run_command(command)
 
 
 TRAIN = ("PIL", "matplotlib", "official", "sklearn", "tensorflow_datasets")
