@@ -32,11 +32,8 @@ def embed(embeddings, query_grid, context_grid, dilation=1):
 
 def embed_relations(embeddings, relations):
     """E[n, m] = embeddings[relations[n, m]], and 0 where the relation is none of them (3.3)."""
-    dense = np.zeros((*relations.shape, *embeddings.shape[1:]), embeddings.dtype)
-    for pair in np.ndindex(relations.shape):
-        if 0 <= relations[pair] < len(embeddings):
-            dense[pair] = embeddings[relations[pair]]
-    return dense
+    known = (relations >= 0) & (relations < len(embeddings))
+    return np.where(known[..., None, None], embeddings[known * relations], 0)
 
 
 def softmax(x, axis):
@@ -64,20 +61,23 @@ def batch_norm(x, weights, training, epsilon, mask=None):
     return (x - mean) / np.sqrt(variance + epsilon) * weights["gamma"] + weights["beta"]
 
 
+def windows_of_three(x, strides, padding):
+    """3-wide windows of the axes of the grid, padding "same": `(b, *grid, channels, 3, 3)`."""
+    axes = tuple(range(1, x.ndim - 1))
+    widths = [(0, 0)] * x.ndim
+    for axis in axes:
+        size = x.shape[axis]
+        total = max((-(-size // strides) - 1) * strides + 3 - size, 0)
+        widths[axis] = (total // 2, total - total // 2)
+    padded = np.pad(x, widths, constant_values=padding)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3,) * len(axes), axes)
+    return windows[(slice(None), *[slice(None, None, strides)] * len(axes))]
+
+
 def average_pool(x, strides):
     """3-wide average pooling, padding "same", which counts real positions only (E.1)."""
-    grid = x.shape[1:-1]
-    sizes = [-(-size // strides) for size in grid]
-    pooled = np.zeros((x.shape[0], *sizes, x.shape[-1]), x.dtype)
-    for position in itertools.product(*map(range, sizes)):
-        window = []
-        for size, out, i in zip(grid, sizes, position, strict=True):
-            before = max((out - 1) * strides + 3 - size, 0) // 2
-            start = i * strides - before
-            window.append(slice(max(start, 0), min(start + 3, size)))
-        block = x[(slice(None), *window)]
-        pooled[(slice(None), *position)] = block.mean(axis=tuple(range(1, x.ndim - 1)))
-    return pooled
+    windows = windows_of_three(x, strides, padding=np.nan)
+    return np.nanmean(windows, axis=tuple(range(x.ndim, windows.ndim)))
 
 
 def lambda_layer(
@@ -127,7 +127,14 @@ def lambda_layer(
     groups = 1 if multi_query else num_heads
     dtype = np.result_type(x, c, *_arrays(weights))
     mask = None if mask is None else mask.reshape(batch, -1)[:, queried]
-    context_mask = None if context_mask is None else context_mask.reshape(batch, -1)
+    seen = np.ones((batch, n_total, m_total), bool)
+    if context_mask is not None:
+        context_mask = context_mask.reshape(batch, -1)
+        seen &= context_mask[:, None]
+    if attention_mask is not None:
+        seen &= attention_mask
+    if causal:
+        seen &= np.arange(m_total) <= queried[:, None]
 
     queries, values = x @ weights["query_kernel"], c @ weights["value_kernel"]
     if use_projection_bias:
@@ -157,20 +164,14 @@ def lambda_layer(
     outputs = np.zeros((batch, n_total, num_heads, values.shape[3]), dtype)
     for b, n, h in itertools.product(range(batch), range(n_total), range(num_heads)):
         group = 0 if multi_query else h
-        seen = np.ones(m_total, bool)
-        if context_mask is not None:
-            seen &= context_mask[b]
-        if attention_mask is not None:
-            seen &= np.broadcast_to(attention_mask, (batch, n_total, m_total))[b, n]
-        if causal:
-            seen &= np.arange(m_total) <= queried[n]
-        v = values[b, seen, group]
+        visible = seen[b, n]
+        v = values[b, visible, group]
         lambda_n = np.zeros((key_dim, v.shape[1]), dtype)
-        if use_content and seen.any():
-            normalized = normalize_keys(keys[b, seen, group], key_normalization)
+        if use_content and visible.any():
+            normalized = normalize_keys(keys[b, visible, group], key_normalization)
             lambda_n = lambda_n + np.einsum("mku,mvu->kv", normalized, v)
         if position_embedding is not None:
-            lambda_n = lambda_n + np.einsum("muk,mvu->kv", tables[group][b, n][seen], v)
+            lambda_n = lambda_n + np.einsum("muk,mvu->kv", tables[group][b, n][visible], v)
         if use_bias:
             bias = weights["position_bias"] if multi_query else weights["position_bias"][group]
             lambda_n = lambda_n + bias[:, None]
@@ -194,6 +195,14 @@ def randomize(layer, rng):
         if "variance" in variable.path or "gamma" in variable.path:
             draw = rng.uniform(0.5, 1.5, size=variable.shape)
         variable.assign(draw.astype("float32"))
+
+
+def like(layer, **changes):
+    """A layer with other arguments and the weights of a built one."""
+    other = type(layer).from_config({**layer.get_config(), **changes})
+    other.build_from_config(layer.get_build_config())
+    other.set_weights(layer.get_weights())
+    return other
 
 
 def weights_of(layer, arrays):
@@ -240,34 +249,11 @@ def assert_equals_equations(layer, inputs, equations, training=False, draw=rando
     trainable = dict(zip(paths, by_weights, strict=True))
     # Moving statistics and random features have none.
     gradients = [*by_inputs, *(trainable.get(variable.path) for variable in layer.variables)]
-    # Batch statistics make some gradients vanish; rounding is then relative to the terms.
-    least = np.linalg.norm(cotangent)
-    assert_gradients(
-        gradients, lambda *arrays: (outputs_of(*arrays) * cotangent).sum(), arrays, rng, least
-    )
-
-
-def derivative(function, arrays, directions):
-    """Derivative of a scalar function of arrays, along directions of all of them at once."""
-    pairs = zip(arrays, directions, strict=True)
-    return function(*(array + 1j * STEP * direction for array, direction in pairs)).imag / STEP
-
-
-def assert_gradients(gradients, function, arrays, rng, least):
-    """Gradients of a scalar function equal its derivative along random directions.
-
-    Args:
-        gradients: NumPy arrays, `None` for arrays that have no gradient.
-        function: of float64 arrays.
-        arrays: where the gradients were taken.
-        rng: of the directions.
-        least: scale of the terms, where gradients vanish up to their rounding.
-    """
     directions = [0 if one is None else rng.normal(size=one.shape) for one in gradients]
-    products, norms = [], [least]
-    for gradient, along in zip(gradients, directions, strict=True):
-        if gradient is not None:
-            products.append((gradient * along).sum())
-            norms.append(np.linalg.norm(gradient) * np.linalg.norm(along))
-    error = abs(sum(products) - derivative(function, arrays, directions))
-    assert error <= TOLERANCE * max(norms)
+    moved = [array + 1j * STEP * along for array, along in zip(arrays, directions, strict=True)]
+    derivative = (outputs_of(*moved) * cotangent).sum().imag / STEP
+    pairs = [pair for pair in zip(gradients, directions, strict=True) if pair[0] is not None]
+    error = abs(sum((gradient * along).sum() for gradient, along in pairs) - derivative)
+    # Batch statistics make some gradients vanish; rounding is then relative to the terms.
+    norms = [np.linalg.norm(gradient) * np.linalg.norm(along) for gradient, along in pairs]
+    assert error <= TOLERANCE * max(np.linalg.norm(cotangent), *norms)

@@ -57,19 +57,6 @@ def test_initialisation(layer):
         assert one.shape != other.shape or not np.array_equal(to_numpy(one), to_numpy(other))
 
 
-@pytest.mark.one_backend
-def test_weights_that_arguments_add():
-    def count(**arguments):
-        layer = LinearAttention(64, **arguments)
-        layer.build((None, 7, 7, 64))
-        return layer.count_params()
-
-    assert count() == 3 * 64**2
-    assert count(output_projection=True) == 4 * 64**2
-    assert count(multi_query=True) == 64**2 + 2 * 64 * 8
-    assert count(key_dim=4, num_heads=4) == 2 * 64 * 16 + 64**2
-
-
 def test_double_attention_starts_as_the_identity():
     x = normal(2, 5, 4, 6)
     layer = DoubleAttention()

@@ -53,14 +53,9 @@ def test_favor_approaches_softmax_attention():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(1, 4, 4, 5)).astype("float32")
     kernels = [scale * rng.normal(size=(5, 8)) for scale in (0.1, 0.1, 1.0)]
-    places = [(i, j) for i in range(4) for j in range(4)]
     weights = dict(zip(("query_kernel", "key_kernel", "value_kernel"), kernels, strict=True))
-    expected = reference.softmax_attention(
-        *reference.project(x, weights, 2),
-        lambda i, j: places,
-        lambda query, key, *_: query @ key / 2,
-    )
-    expected = reference.finish(expected, weights).real
+    weights |= dict.fromkeys(("row_embeddings", "column_embeddings"), np.zeros((7, 4)))
+    expected = reference.global_attention(x, weights, num_heads=2).real
 
     def error(num_features):
         layer = LinearAttention(8, num_heads=2, feature_map="favor", num_features=num_features)
