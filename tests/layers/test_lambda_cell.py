@@ -110,9 +110,7 @@ BFLOAT16 = pytest.param("bfloat16", marks=pytest.mark.slow)
 def test_half_precision_is_near_float32(dtype):
     """States are in float32, also in a recurrent layer of another dtype."""
     exact, x = built((6, 5), scope=5)
-    layer = small(scope=5, dtype=dtype)
-    layer.build(x.shape)
-    layer.set_weights(exact.get_weights())
+    layer = reference.like(exact, dtype=dtype)
     received = in_steps(LambdaCell(layer), x, recurrent=True, dtype=dtype)
     assert_near(received, whole(exact, x), 2e-2)
     assert_near(received, whole(layer, x), 3e-2)

@@ -42,16 +42,6 @@ def test_softmax_of_keys_is_computed_in_float32(causal):
     assert received == pytest.approx(others / (1 + others), rel=5e-3)
 
 
-@pytest.mark.parametrize("normalization", ["softmax", "l2", None])
-def test_normalizations_of_keys_train(normalization):
-    """In `fit` on batches whose size is unknown."""
-    model = keras.Sequential([keras.Input((2, 3, 4, 6)), small(key_normalization=normalization)])
-    model.compile("sgd", "mse")
-    x = normal(5, 2, 3, 4, 6)
-    history = model.fit(x, normal(5, *model.output_shape[1:]), batch_size=2, verbose=0)
-    assert np.isfinite(history.history["loss"]).all()
-
-
 @pytest.mark.parametrize("u", [1, 4])
 def test_sums_over_many_keys_in_bfloat16(u):
     """A mean of ones is one. TensorFlow's einsum said 0.82 on CPUs."""
@@ -110,18 +100,6 @@ def test_initialisation():
     assert_normal(layer.position_embeddings, 1.0)
 
 
-def test_shared_embeddings_are_counted_once():
-    inputs = keras.Input((5, 4, 8))
-    table = RelativePositionEmbedding(scope=3, key_dim=3)(inputs)
-    x = small(position_embedding="shared")(inputs, position_embeddings=table)
-    x = small(position_embedding="shared")(x, position_embeddings=table)
-    model = keras.Model(inputs, x)
-    tables = [variable for variable in model.trainable_variables if "embedding" in variable.path]
-    assert [variable.shape for variable in tables] == [(3, 3, 1, 3)]
-    clone = keras.Model.from_config(model.get_config())
-    assert len(clone.weights) == len(model.weights)
-
-
 CAUSAL = {"causal": True, "dilation_rate": 2}
 STRIDED = {"strides": 2, "strided_queries": True, "intra_depth": 2}
 
@@ -155,27 +133,16 @@ def test_shared_embeddings_equal_own_ones(arguments):
     assert to_numpy(loss) == pytest.approx(0.01 * squares, rel=1e-5)
 
 
-@pytest.mark.parametrize("strides", [1, 2])
-def test_padding_mask_of_an_embedding_arrives(strides):
-    """Keras' automatic masks: padded tokens change nothing at the others."""
-    embedding = keras.layers.Embedding(9, 6, mask_zero=True)
-    layers = [embedding, small(strides=strides, strided_queries=strides > 1), small()]
-    model = keras.Sequential([*layers, keras.layers.Dense(2)])
-    outputs, longer = (to_numpy(model(np.pad(TOKENS, [(0, 0), (0, n)]))) for n in (0, 4))
-    for one, other, length in zip(outputs, longer, (3, 5), strict=True):
-        seen = -(-length // strides)
-        np.testing.assert_allclose(one[:seen], other[:seen], rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("other", ["context", "attention_mask"])
-def test_padding_mask_of_an_embedding_arrives_next_to_other_tensors(other):
+@pytest.mark.parametrize("other", [None, "context", "attention_mask"])
+def test_padding_mask_of_an_embedding_arrives(other):
+    """Alone, and next to other tensors."""
     embedded = keras.layers.Embedding(9, 6, mask_zero=True)(TOKENS)
     values = keras.ops.convert_to_tensor(to_numpy(embedded))  # without a mask
     more = values if other == "context" else keras.ops.ones((5, 5), "bool")
-    layer = small()
-    expected = layer(values, **{other: more}, mask=TOKENS > 0, training=True)
-    without = layer(values, **{other: more}, training=True)
-    received = to_numpy(layer(embedded, **{other: more}, training=True))
+    layer, call = small(), {"training": True} | ({other: more} if other else {})
+    expected = layer(values, mask=TOKENS > 0, **call)
+    without = layer(values, **call)
+    received = to_numpy(layer(embedded, **call))
     np.testing.assert_allclose(received, to_numpy(expected), rtol=1e-5, atol=1e-6)
     assert np.abs(received - to_numpy(without)).max() > 1e-3
 
@@ -189,6 +156,17 @@ def test_mask_goes_on_where_the_grid_does():
         layer = small(strides=strides, strided_queries=strides > 1)
         kept = backend.get_keras_mask(layer(embedded))
         np.testing.assert_array_equal(to_numpy(kept), TOKENS[:, ::strides] != 0)
+
+
+@pytest.mark.one_backend
+def test_flops_of_strided_queries_are_those_of_the_queries_that_there_are():
+    h, k, u, v, d, seen = 2, 3, 1, 4, 6, 9
+    for arguments, n in (({"strides": 2, "strided_queries": True}, 5 * 4), ({}, 9 * 8)):
+        assert small(**arguments).count_flops((None, 9, 8, d)) == {
+            "projections": 2 * (n * d * h * k + 72 * d * u * (k + v)),
+            "content": 2 * (72 * u * k * v + n * h * k * v),
+            "position": 2 * (n * seen * u * k * v + n * h * k * v),
+        }
 
 
 def test_query_that_sees_nothing_gets_zeros():

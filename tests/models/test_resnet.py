@@ -6,6 +6,7 @@ import pytest
 from keras import ops
 from support import backends, networks
 
+from lambda_keras.applications import count_flops
 from lambda_keras.models.resnet import build_resnet
 from lambda_keras.models.specs import ResNetSpec
 
@@ -221,6 +222,25 @@ def test_activation_is_everywhere():
     assert {layer.activation.__name__ for layer in found} == {"silu"}
 
 
+@pytest.mark.one_backend
+@pytest.mark.parametrize("padding", ["fixed", "symmetric"])
+def test_strided_queries(padding):
+    """The parameters stay, and nothing is pooled after a lambda layer, in PyTorch's padding too."""
+    pooled, in_c5, strided = (
+        networks.tiny_model(
+            padding=padding, arguments={"lambda": {**networks.TINY, "strided_queries": value}}
+        )
+        for value in (False, (False, False, False, True), True)
+    )
+    shapes = [[variable.shape for variable in model.weights] for model in (pooled, strided, in_c5)]
+    assert shapes[0] == shapes[1] == shapes[2]
+    assert count_flops(strided) < count_flops(in_c5) < count_flops(pooled)
+    layers = [strided.get_layer(f"{stage}_block1_2_lambda") for stage in ("c4", "c5")]
+    assert [(layer.strides, layer.strided_queries) for layer in layers] == [(2, True)] * 2
+    assert not [layer.name for layer in strided.layers if layer.name.endswith("_2_pool")]
+    assert strided.output_shape == pooled.output_shape
+
+
 def test_one_table_for_all_lambda_layers():
     """Table 4: counted and saved once."""
     own = networks.tiny_model()
@@ -230,6 +250,8 @@ def test_one_table_for_all_lambda_layers():
     assert networks.lambda_blocks(shared) == networks.lambda_blocks(own)
     fewer = networks.trainable_parameters(own) - networks.trainable_parameters(shared)
     assert fewer == others * 3 * 3 * 3
+    clone = keras.Model.from_config(shared.get_config())
+    assert len(clone.weights) == len(shared.weights)
     networks.randomize(shared)
     data = networks.images(2, 16, 16, 3)
     before = networks.predict(shared, data)
