@@ -202,17 +202,19 @@ def test_single_images_are_not_joined_with_convolutions(batch, training, joined)
     assert graph.outputs[0].shape.as_list() == [batch, 5, 4, 6]
 
 
-PLAIN = [("LambdaLayer", {"filters": 8, "scope": 3}), ("DoubleAttention", {})]
-OF_AXES = ("content", "query_position", "key_position")  # before a softmax
+OWN = {"momentum": 0.5, "epsilon": 0.25, "dtype": "mixed_bfloat16", "trainable": False}
+BEFORE_SOFTMAX = ("content", "query_position", "key_position")
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "in_float32"),
-    [*((*row, ()) for row in PLAIN), ("AxialAttention", {"filters": 8, "num_heads": 2}, OF_AXES)],
+    ("layer", "in_float32"),
+    [
+        (layers.LambdaLayer(8, scope=3, **OWN), ()),
+        (layers.DoubleAttention(**OWN), ()),
+        (layers.AxialAttention(8, num_heads=2, **OWN), BEFORE_SOFTMAX),
+    ],
 )
-def test_normalizations_within_layers_have_their_arguments(name, arguments, in_float32):
-    own = {"momentum": 0.5, "epsilon": 0.25, "dtype": "mixed_bfloat16", "trainable": False}
-    layer = getattr(layers, name)(**arguments, **own)
+def test_normalizations_within_layers_have_their_arguments(layer, in_float32):
     layer.build((None, 4, 4, 4))
     inner = [one for one in layer._flatten_layers() if isinstance(one, BatchNormalization)]
     assert inner

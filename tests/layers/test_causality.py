@@ -7,7 +7,7 @@ import pytest
 from support import backends, reference
 from support.arrays import to_numpy
 
-from lambda_keras.layers import LambdaLayer, content_lambdas, position_lambdas
+from lambda_keras.layers import LambdaLayer, position_lambdas
 
 LENGTH, SEEN = 40, 21  # several blocks of a causal softmax, the present amid one of them
 WITHOUT = {"query_normalization": None, "value_normalization": None}
@@ -80,15 +80,3 @@ def test_far_keys_equal_the_reference(length, masked):
 def whole_numbers(layer, rng):
     for variable in layer.variables:
         variable.assign(rng.integers(-9, 10, variable.shape))
-
-
-@pytest.mark.slow
-def test_causal_sequence_of_unknown_length():
-    """The levels of the running sums are then those of any length."""
-    layer = LambdaLayer(8, num_heads=2, key_dim=3, position_embedding=None, causal=True)
-    layer.build((None, None, 4))
-    for length in (1, 3 * content_lambdas.BLOCK + 1):
-        x = np.random.default_rng(0).normal(size=(2, length, 4)).astype("float32")
-        expected = to_numpy(layer(x))
-        received = backends.of_unknown_sizes(layer, x)
-        np.testing.assert_allclose(received, expected, rtol=1e-5, atol=1e-6)

@@ -43,18 +43,6 @@ def test_equals_numpy(equation):
         np.testing.assert_allclose(gradient, wide, atol=1e-5)
 
 
-@pytest.mark.one_backend
-def test_unknown_sizes():
-    import tensorflow as tf
-
-    equation = "bnhk,bmvk->bnhvm"
-    call = tf.function(lambda a, b: contract(equation, a, b))
-    specs = tf.TensorSpec((None, None, 3, 4)), tf.TensorSpec((None, None, 6, 4))
-    assert call.get_concrete_function(*specs).output_shapes.as_list() == [None, None, 3, 6, None]
-    a, b = np.ones((2, 5, 3, 4), "float32"), np.ones((2, 7, 6, 4), "float32")
-    np.testing.assert_array_equal(call(a, b), np.full((2, 5, 3, 6, 7), 4.0))
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("equation", ["bgnm,bgmv->bgnv", "nmuk,bmvu->bnkv", "bmku,bmvu->bkv"])
 def test_many_terms_in_half_precision(equation, dtype):

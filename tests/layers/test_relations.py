@@ -108,15 +108,6 @@ def test_numbers_out_of_range_are_no_relation(of_examples, number, dtype):
     np.testing.assert_array_equal(to_numpy(one(x, relations=relations)), expected)
 
 
-def test_no_relation_is_no_position_lambda():
-    x, relations, _ = forest(0, [5, 5], 5)
-    one = layer(use_content=False)
-    outputs = to_numpy(one(x, relations=np.where(np.eye(5)[0] > 0, relations, NONE)))
-    seen = relations[:, :, 0] != NONE
-    assert np.all(outputs[~seen] == 0)
-    assert np.all(outputs[seen] != 0)
-
-
 @pytest.mark.parametrize(
     ("of_examples", "implementation", "dtype"),
     [

@@ -1,14 +1,12 @@
 """Grids in tiles: `position_lambdas/test_every_implementation.py` has position lambdas in them."""
 
-import keras
 import numpy as np
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from keras import ops
 from support.arrays import normal, to_numpy
 
-from lambda_keras.layers.tiles import equal_tiles, on_grid, tile, untile
+from lambda_keras.layers.tiles import equal_tiles, tile, untile
 
 # Size of an axis, of its tiles, and what is seen on both sides of one.
 AXES = st.tuples(st.integers(1, 8), st.integers(1, 5), st.integers(0, 5))
@@ -30,29 +28,6 @@ def test_tiles_have_what_is_around_them_and_are_put_together_again(axes):
         np.testing.assert_array_equal(found[number], wide[(one, *window)])
     alone = tile(ops.convert_to_tensor(x), tiles, [0] * len(grid))
     np.testing.assert_array_equal(to_numpy(untile(alone, grid, tiles)), x)
-
-
-@pytest.mark.parametrize("reach", [(1, 1), (5, 0)])
-@pytest.mark.parametrize("known", [True, False])
-def test_maps_in_tiles(known, reach):
-    tiles = (3, 2)
-
-    def in_tiles(x):
-        grid = ops.shape(x)[1:3]
-        whole = untile(tile(x, tiles), grid, tiles)
-        return whole, tile(x, tiles, reach), on_grid(grid, tiles, reach)
-
-    if not known and keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        in_tiles = tf.function(in_tiles, [tf.TensorSpec((None, None, None, 3))])
-    x = normal(2, 7, 5, 3)
-    whole, found, visible = map(to_numpy, in_tiles(ops.convert_to_tensor(x)))
-    np.testing.assert_array_equal(whole, x)
-    expected = tile(ops.convert_to_tensor(x[..., None]), tiles, reach)
-    np.testing.assert_array_equal(found, to_numpy(expected)[..., 0])
-    first, _ = np.split(found[..., 0], 2)
-    np.testing.assert_array_equal(visible, first.reshape(len(first), 1, 1, -1) != 0)
 
 
 def test_equal_tiles():

@@ -14,14 +14,19 @@ from lambda_keras.layers.position_lambdas import CHOICES, capable, compiling_for
 TABLES = yaml.safe_load(Path(__file__).with_name("choices.yaml").read_text())
 
 
+def choice(kind, xla, *given, causal=False, u=1, **needs):
+    """The choice on a kind of device for a grid, scope, value depth, training and so on."""
+    with compiling_for(kind, xla):
+        return fastest(*given, causal=causal, intra_depth=u, **needs)
+
+
 @pytest.mark.parametrize(
     ("grid", "scope", "value_dim", "u", "causal", "training", "with_xla", "without"), TABLES["cpu"]
 )
 @pytest.mark.parametrize("where", ["xla", "tensorflow", "torch"])
 def test_choices_on_cpus(where, grid, scope, value_dim, u, causal, training, with_xla, without):
-    needs = {"causal": causal, "intra_depth": u, "backend": where}
-    with compiling_for("cpu", xla=where == "xla"):
-        chosen = fastest(grid, scope, value_dim, training, **needs)
+    needs = {"causal": causal, "u": u, "backend": where}
+    chosen = choice("cpu", where == "xla", grid, scope, value_dim, training, **needs)
     # PyTorch has libraries for convolutions, but is slow at products in tiles.
     as_in_xla = where == "xla" or (where == "torch" and training)
     assert chosen == (with_xla if as_in_xla else without)
@@ -34,18 +39,15 @@ def test_choices_on_cpus(where, grid, scope, value_dim, u, causal, training, wit
 def test_values_strided_queries_and_heads_on_cpus(
     backend, size, scope, value_dim, training, strides, num_heads, chosen
 ):
-    sizes, needs = ((size, size), (scope, scope), value_dim), {"causal": False, "intra_depth": 1}
-    with compiling_for("cpu", xla=False):
-        found = fastest(*sizes, training, None, strides, num_heads, backend, **needs)
-    assert found == chosen
+    sizes = (size, size), (scope, scope), value_dim
+    assert chosen == choice("cpu", False, *sizes, training, None, strides, num_heads, backend)
 
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize(("grid", "scope", "causal", "on_gpu", "on_tpu"), TABLES["accelerators"])
 def test_choices_on_accelerators(grid, scope, causal, on_gpu, on_tpu, training):
     for kind, expected in (("gpu", on_gpu), ("tpu", on_tpu)):
-        with compiling_for(kind, xla=True):
-            chosen = fastest(grid, scope, 32, training, causal=causal, intra_depth=1)
+        chosen = choice(kind, True, grid, scope, 32, training, causal=causal)
         assert chosen == (expected[training] if isinstance(expected, list) else expected)
 
 
@@ -56,10 +58,9 @@ def test_choices_on_accelerators(grid, scope, causal, on_gpu, on_tpu, training):
 def test_choices_without_xla_or_for_small_batches(
     kind, grid, scope, batch, causal, xla, forward, training
 ):
-    sizes, needs = (grid, (scope,) * len(grid), 32), {"causal": causal, "intra_depth": 1}
-    with compiling_for(kind, xla):
-        found = [fastest(*sizes, trains, batch, **needs) for trains in (False, True)]
-    assert found == [forward, training]
+    sizes = grid, (scope,) * len(grid), 32
+    for trains, expected in ((False, forward), (True, training)):
+        assert choice(kind, xla, *sizes, trains, batch, causal=causal) == expected
 
 
 @pytest.mark.parametrize(
@@ -73,9 +74,8 @@ def test_choices_without_xla_or_for_small_batches(
     ],
 )
 def test_choices_for_runtimes(grid, scope, value_dim, expected):
-    with compiling_for("runtime", xla=False):
-        found = fastest(grid, (scope,) * 2, value_dim, False, backend="tensorflow", causal=False)
-    assert found == expected
+    sizes = grid, (scope,) * 2, value_dim
+    assert choice("runtime", False, *sizes, False, backend="tensorflow") == expected
 
 
 @pytest.mark.parametrize("kind", CHOICES)
