@@ -11,10 +11,10 @@ def later(change):
     return lambda *arguments, **options: lambda place: change(place, *arguments, **options)
 
 
-def flip(path: Path, position: int | None = None) -> None:
+def flip(path: Path, position: int | None = None, bit: int = 0) -> None:
     """Changes one bit of a file, in place; by default in its middle."""
     content = bytearray(path.read_bytes())
-    content[len(content) // 2 if position is None else position] ^= 1
+    content[len(content) // 2 if position is None else position] ^= 1 << bit
     path.write_bytes(content)
 
 

@@ -116,6 +116,15 @@ def assert_same(received, expected) -> None:
         np.testing.assert_array_equal(one, other)
 
 
+@contextmanager
+def refused(model: keras.Model, match: str) -> Iterator[pytest.ExceptionInfo]:
+    """Expects a ValueError that leaves a model as it was."""
+    before = values(model.variables)
+    with pytest.raises(ValueError, match=match) as caught:
+        yield caught
+    assert_same(model.variables, before)
+
+
 def randomize(model: keras.Model) -> None:
     """Moves gammas, betas, biases and statistics away from 0 and 1.
 
