@@ -8,6 +8,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,19 +48,14 @@ def sdist(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel_path(sdist, tmp_path_factory) -> Path:
+def wheel(sdist, tmp_path_factory) -> Iterator[zipfile.ZipFile]:
     """The wheel that the source distribution gives."""
     target = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", target]
     subprocess.run([*pip, *options, sdist], check=True)
     (path,) = target.glob("*.whl")
-    return path
-
-
-@pytest.fixture(scope="module")
-def wheel(wheel_path):
-    with zipfile.ZipFile(wheel_path) as archive:
+    with zipfile.ZipFile(path) as archive:
         yield archive
 
 

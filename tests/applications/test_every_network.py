@@ -216,12 +216,3 @@ def test_rows_of_deep_models_count_their_blocks(form, size):
         for name, blocks in depths.items():
             assert list(create_model(name).blocks) == blocks
     assert counts == {name: (NETWORKS[name].parameters, NETWORKS[name].gflops) for name in counts}
-
-
-@pytest.mark.one_backend
-@pytest.mark.slow
-def test_table_16():
-    """LambdaResNet-270 with a 7x7 scope: the published 34 GFLOPs are those of C-L-L-L."""
-    names, arguments = ["lambda_resnet270"], {"placement": "CLLL", "scope": 7}
-    counts = counts_of_deep("lambda_resnet{}", 256, names, **arguments)
-    assert counts == {"lambda_resnet270": (47_697_384, 33.697)}

@@ -116,9 +116,13 @@ def test_one_line(weights, classifier, function, changes, part):
     refuse(part, function, **(good | changes))
 
 
-@pytest.mark.parametrize("images", [{"a": 1}, {"a.png"}, b"a.png"], ids=named)
-def test_images_of_a_classifier(classifier, images):
-    refuse("expected images. Received: ", classifier, images)
+IMAGES = [(value, "expected images. Received: ") for value in ({"a": 1}, {"a.png"}, b"a.png")]
+IMAGES += [("fifo", "unreadable image: fifo (not a regular file)")]
+
+
+@pytest.mark.parametrize(("images", "part"), IMAGES, ids=named)
+def test_images_of_a_classifier(classifier, images, part):
+    refuse(part, classifier, images)
 
 
 def test_no_images(classifier):
@@ -135,7 +139,3 @@ def test_names_may_be_an_array(weights):
     classifier = load_classifier(NAME, weights, np.array(NAMES), np.int64(16))
     assert classifier.class_names == NAMES
     assert classifier.image_size == 16
-
-
-def test_an_image_that_is_a_pipe(classifier):
-    refuse("unreadable image: fifo (not a regular file)", classifier, "fifo")

@@ -6,6 +6,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+from PIL import Image
 from support import networks
 
 from lambda_keras.applications import (
@@ -113,6 +114,7 @@ IMAGES = "expected images of shape (..., 3), RGB. Received: shape="
 TYPES = "of integers or floats. Received: dtype="
 SIZE = "expected image_size to be a positive integer. Received: image_size="
 PART = "expected crop_fraction above 0, up to 1. Received: crop_fraction="
+PHOTO = "expected a Pillow image or a uint8 array of shape (height, width, 3). Received: "
 EXAMPLE = ", such as 'mixed_bfloat16'. Received: dtype="
 NAME, FILE, BUILT = "lambda_resnet14", Path("x.safetensors"), "expected a built keras.Model."
 CALLS = [
@@ -128,6 +130,7 @@ CALLS = [
     (lambda: decode_predictions(SCORES[:, 1:]), "Received: shape=(2, 999)"),
     (lambda: decode_predictions(SCORES[None]), "Received: shape=(1, 2, 1000)"),
     (lambda: decode_predictions(SCORES, 1, "digits"), "fashion_mnist. Received: weights='digits'"),
+    (lambda: decode_predictions(SCORES, 1, "fashion_mnist"), "of shape (images, 10)"),
     (lambda: decode_predictions(SCORES * NAN), "that are numbers. Received: predictions=nan"),
     (lambda: decode_predictions(SCORES.astype("str")), f"{TYPES}str"),
     *(
@@ -147,6 +150,17 @@ CALLS = [
     ),
     (lambda: Preprocessing(8, 0.9, np.zeros((2, 2))), "Received: interpolation=array("),
     *(
+        (lambda photo=photo: Preprocessing(8, 0.9)(photo), PHOTO)
+        for photo in ("cat.jpg", [[[0, 0, 0]]], PIXELS[0].astype("float32"), PIXELS[0, :, :, 0])
+    ),
+    (lambda: Preprocessing(8, 0.9)(PIXELS[:1]), f"{PHOTO}uint8 array of shape (1, 4, 4, 3)"),
+    (lambda: Preprocessing(8, 0.9)(np.zeros((4, 4, 4), "uint8")), f"{PHOTO}uint8 array"),
+    (lambda: Preprocessing(8, 0.9)(PIXELS[0, :0]), "expected an image with pixels. Received: "),
+    *(
+        (lambda mode=mode: Preprocessing(8, 0.9)(Image.new(mode, (9, 9))), "an image of 8 bits per")
+        for mode in ("I", "F", "I;16")
+    ),
+    *(
         (lambda dtype=dtype: fold_batch_normalization(tiny(), dtype), f"floats{EXAMPLE}{dtype!r}")
         for dtype in ("x", "", 5, True, [], "int8", "int32", "bool", "int8_from_float32")
     ),
@@ -154,6 +168,9 @@ CALLS = [
         (lambda names=names: find_published(*names), "expected the names of a network and of")
         for names in ([None], [["lambda_resnet26t"]], [NAN], ["lambda_resnet26t", None])
     ),
+    (lambda: find_published(NAME), f"of {NAME!r}; it has fashion_mnist"),
+    (lambda: find_published("resnet50", "fashion_mnist"), f"of fashion_mnist: {NAME}. Received: "),
+    (lambda: find_published(NAME, "fashion_mnist-x"), "to be one of fashion_mnist. Received: "),
     *(
         (lambda model=model: load_weights(model, "x.safetensors", NAME), BUILT)
         for model in (None, "lambda_resnet14", keras.Sequential([]))

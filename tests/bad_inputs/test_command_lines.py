@@ -3,7 +3,6 @@
 They are in command_lines.txt, and those of tpu_vm.sh in tpu_vm.txt.
 """
 
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -15,9 +14,8 @@ from support import commands
 from zoo.config import TrainConfig
 
 SCRIPT = Path("tpu_configs/tpu_vm.sh").resolve()
-# Numbers of images in a folder, and files that are damaged or no images, weights or words.
+# Enough images for several grids: `--output 0.png` names the second one 0-2.png.
 MANY = [*(f"{i}.jpg" for i in range(100)), "0-2.png"]
-FOLDERS = "folder folder.pth many pipes twice run damaged unfinished export"
 
 
 @pytest.fixture
@@ -25,16 +23,16 @@ def place(here, monkeypatch) -> Path:
     """The current folder, with some of everything; no TPU and no cluster."""
     for name in ("TPU_NAME", "TF_CONFIG"):
         monkeypatch.delenv(name, raising=False)
-    for name in FOLDERS.split():
+    for name in ("folder.pth", "pipes"):
         Path(name).mkdir()
     Image.new("L", (40, 30)).save("a.jpg")
     Image.new("L", (40, 30)).save("a.png")
     jpeg, png = Path("a.jpg").read_bytes(), Path("a.png").read_bytes()
-    config = TrainConfig(output_dir=Path("run")).to_yaml().encode()
+    config = TrainConfig(output_dir=Path("run")).to_yaml()
     metrics = {"class_names": ["a", "b"], "test": {"accuracy": 0.5}}
     metrics |= {"training_images": 8, "test_images": 2}
     text = ("file", "text.pth", "text.zip", "text.weights.h5", "text.safetensors", "w.weights.h5")
-    for name, content in {
+    files = {
         **dict.fromkeys(text, b"text"),
         "folder/thesis.tex": b"",
         "photo.png": png,
@@ -53,14 +51,14 @@ def place(here, monkeypatch) -> Path:
         "bell": b"12345678\x07",
         "twice/1.jpg": b"",
         "run/config.yaml": config,
-        "run/metrics.json": json.dumps(metrics).encode(),
+        "run/metrics.json": metrics,
         "run/model.keras": b"no model",
         "damaged/lambda_keras.json": b"{}",
         "unfinished/config.yaml": config,
         "export/model.onnx": b"damaged: what loads it says so",
         **{f"many/{name}": b"" for name in MANY},
-    }.items():
-        Path(name).write_bytes(content)
+    }
+    commands.write(files)
     for name in ("fifo.jpg", "pipes/fifo.jpg"):
         os.mkfifo(name)
     Path("loop").symlink_to("loop")

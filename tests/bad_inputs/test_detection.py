@@ -3,7 +3,6 @@
 detection.txt has the command lines.
 """
 
-import json
 from pathlib import Path
 
 import pytest
@@ -20,31 +19,26 @@ TOOLS = {"shapes": shapes.main, "cost": detection_cost.main}
 def here(here) -> Path:
     """The current folder, with some of everything."""
     Image.new("RGB", (40, 30)).save("a.jpg")
-    Path("text.jpg").write_text("no image")
-    Path("empty.json").write_text("{}")
-    Path("data").mkdir()
     part = {"images": 1, "objects": 1}
-    Path("data/dataset.json").write_text(
-        json.dumps({"categories": {"1": "disc"}, "train": part, "val": part})
-    )
-    for name in ("boxes", "empty", "garbage", "negative"):
-        Path(name).mkdir()
-        number = "-1" if name == "negative" else "1"
-        dataset = {"categories": {number: "disc"}, "train": part, "val": part}
-        Path(name, "dataset.json").write_text(json.dumps({**dataset, "masks": name != "boxes"}))
+    data = {"categories": {"1": "disc"}, "train": part, "val": part}
+    metrics = {"categories": {"1": "disc"}, "test_images": 1, "training_images": 1}
+    many = {"categories": {"1000000000000": "disc"}, "test": {"box": {"AP": None}}}
+    files = {
+        "text.jpg": "no image",
+        "empty.json": {},
+        "data/dataset.json": data,
+        "boxes/dataset.json": {**data, "masks": False},
+        "negative/dataset.json": {**data, "categories": {"-1": "disc"}, "masks": True},
+        "damaged/metrics.json": {},
+        "untested/metrics.json": {**metrics, "test": {}},
+        "huge/metrics.json": {**metrics, **many},
+    }
     for name, content in (("empty", b""), ("garbage", b"garbage " * 99)):
-        for shard in ("train", "val"):
-            Path(name, f"{shard}-0.tfrecord").write_bytes(content)
+        files[f"{name}/dataset.json"] = {**data, "masks": True}
+        files |= {f"{name}/{shard}-0.tfrecord": content for shard in ("train", "val")}
     for name in ("unfinished", "damaged", "untested", "huge"):
-        Path(name).mkdir()
-        settings = DetectionConfig(output_dir=Path(name)).to_yaml()
-        Path(name, "config.yaml").write_text(settings)
-    Path("damaged/metrics.json").write_text("{}")
-    counts = {"test_images": 1, "training_images": 1}
-    ap = {"box": {"AP": None}}
-    for name, number, test in (("untested", "1", {}), ("huge", "1000000000000", ap)):
-        metrics = {"categories": {number: "disc"}, "test": test, **counts}
-        Path(name, "metrics.json").write_text(json.dumps(metrics))
+        files[f"{name}/config.yaml"] = DetectionConfig(output_dir=Path(name)).to_yaml()
+    commands.write(files)
     return here
 
 

@@ -4,7 +4,7 @@ import json
 
 import keras
 import pytest
-from support.commands import refuse
+from support.commands import refuse, write
 from support.lfs import LFS_POINTER, PULL
 
 from zoo import run_folder
@@ -73,9 +73,7 @@ def refused(here, capsys):
     """Writes files, then runs a command that has to refuse them and to write nothing."""
 
     def check(line: str, part: str, **files: str | bytes) -> None:
-        for name, text in files.items():
-            (here / name).parent.mkdir(parents=True, exist_ok=True)
-            (here / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+        write(files)
         assert part in refuse(line, capsys)
 
     return check

@@ -1,10 +1,11 @@
 """Commands of the zoo, run in this process."""
 
+import json
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,15 @@ def refuse(line: str, capsys, *more: str, **mains) -> str:
     assert error[:-1].isprintable()
     assert written() == before
     return error
+
+
+def write(files: Mapping[str, Any]) -> None:
+    """Writes files to the current folder: bytes, text, or anything else as JSON."""
+    for name, content in files.items():
+        if not isinstance(content, str | bytes):
+            content = json.dumps(content)
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def written() -> dict[Path, float]:

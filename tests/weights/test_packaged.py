@@ -16,7 +16,7 @@ from lambda_keras.applications import (
     preprocess_input,
     preprocessing_of,
 )
-from lambda_keras.models.specs import CLASS_NAMES, NETWORKS, ROWS, find_published
+from lambda_keras.models.specs import CLASS_NAMES, NETWORKS, ROWS
 from lambda_keras.weights import files
 
 PACKAGED = [(row, name) for row in ROWS for name, one in row.weights.items() if one.is_packaged]
@@ -26,20 +26,15 @@ RIGHT = 20
 
 
 @pytest.fixture(scope="module")
-def photos() -> tuple[np.ndarray, list[str]]:
-    """The first images of the test set, `(count, 28, 28, 3)`, and the names of their classes."""
-    paths = sorted(FIXTURES.glob("*.png"))
-    images = [np.asarray(Image.open(path).convert("RGB")) for path in paths]
-    return np.stack(images), [CLASS_NAMES[WEIGHTS][int(path.stem[-1])] for path in paths]
-
-
-@pytest.fixture(scope="module")
 def whole():
     return LambdaResNet14(weights=WEIGHTS)
 
 
-def test_accuracy_on_test_images(photos, whole):
-    images, labels = photos
+def test_accuracy_on_test_images(whole):
+    """On the first images of the test set."""
+    paths = sorted(FIXTURES.glob("*.png"))
+    images = np.stack([np.asarray(Image.open(path).convert("RGB")) for path in paths])
+    labels = [CLASS_NAMES[WEIGHTS][int(path.stem[-1])] for path in paths]
     predictions = whole.predict(preprocess_input(images), verbose=0)
     found = decode_predictions(predictions, 1, WEIGHTS)
     right = sum(name == label for ((_, name, _),), label in zip(found, labels, strict=True))
@@ -91,20 +86,8 @@ def test_damaged_file_is_refused(monkeypatch):
 
 
 @pytest.mark.one_backend
-def test_names_of_weights():
-    with pytest.raises(ValueError, match=r"of imagenet: resnet_rs50, .*; it has fashion_mnist$"):
-        find_published(NAME)
-    with pytest.raises(ValueError, match=r"of fashion_mnist: lambda_resnet14\. .* of 'resnet50'$"):
-        find_published("resnet50", WEIGHTS)
-    with pytest.raises(ValueError, match=r"one of fashion_mnist\. Received: .*fashion_mnist-x"):
-        find_published(NAME, f"{WEIGHTS}-x")
-    with pytest.raises(ValueError, match=r"predictions of shape \(images, 10\)"):
-        decode_predictions(np.zeros((2, 1000)), 1, WEIGHTS)
-    assert preprocessing_of(NAME, 28).crop_fraction == 28 / 60
-
-
-@pytest.mark.one_backend
 def test_preprocessing_is_the_whole_image_as_in_training():
+    assert preprocessing_of(NAME, 28).crop_fraction == 28 / 60  # of other weights
     photo = np.zeros((28, 84, 3), "uint8")
     photo[:, :28] = 255
     image = preprocessing_of(NAME, 28, WEIGHTS)(photo)
