@@ -1,10 +1,17 @@
-"""Settings of a detector that is small enough for tests, and a small data set of drawn shapes."""
+"""A detector that is small enough for tests, drawn shapes, and annotations in COCO's format."""
 
+import copy
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
+from PIL import Image
+
+from support.damage import later
+from zoo.detection import coco, convert, shards
+from zoo.detection.config import DetectionConfig
 
 SIZE, TRAIN, VAL = 64, 12, 12
 
@@ -47,18 +54,61 @@ def drawn(tmp_path_factory) -> Path:
     return folder
 
 
+def read_parts(folder: Path, **options) -> list[coco.Annotations]:
+    """Reads the annotations of such a folder."""
+    parts = ("train", "val")
+    return [coco.read(folder / f"{part}.json", folder / part, **options) for part in parts]
+
+
 @pytest.fixture(scope="session")
 def sharded(drawn) -> Path:
     """Folder of the same images as shards."""
-    from zoo.detection import coco, convert
-
-    folder = drawn.with_name("shards")
-    parts = (coco.read(drawn / f"{part}.json", drawn / part) for part in ("train", "val"))
-    convert.write(*parts, folder, 2)
-    return folder
+    convert.write(*read_parts(drawn), drawn.with_name("shards"), 2)
+    return drawn.with_name("shards")
 
 
 @pytest.fixture
 def truth(sharded) -> dict:
     """The annotations of the test images."""
     return json.loads((sharded / "val.json").read_text())
+
+
+def check(folder: Path, part: str, **options) -> shards.Ids:
+    return shards.check(folder, shards.Dataset.read(folder), part, **options)
+
+
+def training_records(config: DetectionConfig, first_step: int = 0) -> partial:
+    """Function of the training records of a folder of shards."""
+    found = check(config.data.dir, shards.TRAIN)
+    counts = shards.Counts(train={file: len(ids) for file, ids in found.items()})
+    return partial(shards.training_records, config, counts, first_step)
+
+
+def read(folder: Path, content, *arguments, **options) -> coco.Annotations:
+    """Reads lists of annotations, or the bytes of a file, of images of a folder."""
+    path = folder / "annotations.json"
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    return coco.read(path, folder, *arguments, **options)
+
+
+def edit(content: dict, place: str, /, **values) -> dict:
+    """Sets keys of an entry, such as `images/0`, or of all `images`; `...` takes a key away.
+
+    Functions get the entry, and return the value.
+    """
+    name, _, number = place.partition("/")
+    for one in [content[name][int(number)]] if number else content[name]:
+        for key, value in copy.deepcopy(values).items():
+            one[key] = value(one) if callable(value) else value
+            if value is ...:
+                del one[key]
+    return content
+
+
+change = later(edit)
+
+
+def turned(orientation: int) -> Image.Exif:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return exif

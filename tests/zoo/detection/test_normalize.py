@@ -1,10 +1,8 @@
 """COCO files in the manner of tools: what is understood, and what is said of it."""
 
-import copy
 import itertools
 import json
 import re
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote, unquote
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from pycocotools import mask
 from support import detectors
+from support.detectors import change, check, edit, read, turned
 
 from zoo.detection import coco, convert, normalize, report, shards
 from zoo.detection.config import DetectionConfig
@@ -31,12 +30,6 @@ def draw(path, size=(WIDTH, HEIGHT), **options):
     rng = np.random.default_rng([*path.name.encode()])
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(rng.integers(0, 256, (*size[::-1], 3), "uint8")).save(path, **options)
-
-
-def turned(orientation):
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    return exif
 
 
 BOXES = [[4, 6, 20, 12], [30, 8, 24, 30], [2, 3, 40, 20], [1, 1, 50, 40]]
@@ -68,23 +61,10 @@ def folder(tmp_path):
     return tmp_path / "data" / "images"
 
 
-def read(folder, content, **options):
-    path = folder.parent / "instances.json"
-    path.write_text(json.dumps(content))
-    return coco.read(path, folder, **options)
-
-
-def written(folder, part, found=None):
-    """A folder of shards of some annotations: its description, and the images of a part."""
-    if found:
-        convert.write(found, found, folder.parent / "shards", 1)
-    dataset = shards.Dataset.read(folder.parent / "shards")
-    return folder.parent / "shards", dataset, shards.check(folder.parent / "shards", dataset, part)
-
-
-def each(content, name, **values):
-    for one in content[name]:
-        one |= {key: make(one) if callable(make) else make for key, make in values.items()}
+def written(folder, part):
+    """The folder of shards of some annotations."""
+    convert.write(part, part, folder.parent / "shards", 1)
+    return folder.parent / "shards"
 
 
 def ids(change_id, *names):
@@ -93,8 +73,8 @@ def ids(change_id, *names):
     def apply(data):
         for name, key in (("images", "image_id"), ("categories", "category_id")):
             if name in names:
-                each(data, name, id=lambda one: change_id(one["id"]))
-                each(data, "annotations", **{key: lambda one, key=key: change_id(one[key])})
+                edit(data, name, id=lambda one: change_id(one["id"]))
+                edit(data, "annotations", **{key: lambda one, key=key: change_id(one[key])})
 
     return apply
 
@@ -102,19 +82,19 @@ def ids(change_id, *names):
 def label_studio(data):
     data |= {"info": {"year": 2026, "contributor": "Label Studio"}, "licenses": None}
     ids(lambda number: number - 1, "images", "categories")(data)
-    each(data, "images", file_name=lambda one: f"images\\{one['file_name']}")
-    each(data, "annotations", segmentation=[], ignore=0, id=lambda one: one["id"] - 1)
+    edit(data, "images", file_name=lambda one: f"images\\{one['file_name']}")
+    edit(data, "annotations", segmentation=[], ignore=0, id=lambda one: one["id"] - 1)
 
 
 def roboflow(data):
     data["categories"].insert(0, {"id": 0, "name": "cat", "supercategory": "none"})
-    each(data, "images", license=1, extra={"name": "x"}, date_captured="2026-01-01T00:00:00+00:00")
+    edit(data, "images", license=1, extra={"name": "x"}, date_captured="2026-01-01T00:00:00+00:00")
 
 
 def cvat(data):
     data |= {"licenses": [{"name": "", "id": 0, "url": ""}], "info": {"version": ""}}
-    each(data, "images", license=0, flickr_url="", coco_url="", date_captured=0)
-    each(data, "annotations", attributes={"occluded": False, "rotation": 0.0})
+    edit(data, "images", license=0, flickr_url="", coco_url="", date_captured=0)
+    edit(data, "annotations", attributes={"occluded": False, "rotation": 0.0})
     one = data["annotations"][0]
     one["segmentation"] = mask.frPyObjects(one["segmentation"], HEIGHT, WIDTH)[0]
     runs = coco.run_lengths(one["segmentation"]["counts"].decode())
@@ -125,26 +105,24 @@ def labelme(data):
     data |= {"type": "instances", "licenses": [{"url": None, "id": 0, "name": None}]}
     label_studio(data)
     data["categories"].append({"id": 7, "name": "_background_", "supercategory": None})
-    each(data, "images", file_name=lambda one: f"JPEGImages/{one['file_name'][-5:]}", url=None)
+    edit(data, "images", file_name=lambda one: f"JPEGImages/{one['file_name'][-5:]}", url=None)
     for one, right in zip(data["annotations"], plain()["annotations"], strict=True):
         one["segmentation"] = right["segmentation"]
 
 
 def fiftyone(data):
     ids(lambda number: number - 1, "categories")(data)
-    each(data, "images", file_name=lambda one: f"/home/me/data/{one['file_name']}", license=None)
-    each(data, "categories", supercategory=None)
-    each(data, "annotations", score=0.5)
-    for one in data["annotations"]:
-        del one["segmentation"]
+    edit(data, "images", file_name=lambda one: f"/home/me/data/{one['file_name']}", license=None)
+    edit(data, "categories", supercategory=None)
+    edit(data, "annotations", score=0.5, segmentation=...)
 
 
 def pandas(data):
     ids(float, "images")(data)
     ids(str, "categories")(data)
-    each(data, "images", width=NAN, height=48.0, license=NAN)
+    edit(data, "images", width=NAN, height=48.0, license=NAN)
     text = {key: lambda one, key=key: str(one[key]) for key in ("bbox", "segmentation")}
-    each(data, "annotations", area=NAN, iscrowd=0.0, **text)
+    edit(data, "annotations", area=NAN, iscrowd=0.0, **text)
 
 
 TOOLS = {
@@ -181,7 +159,9 @@ def test_tools(folder, capsys, tool):
     assert [len(every) for every in objects(found)] == [2, 2]
     said = capsys.readouterr().err
     assert all(note in said for note in notes), said
-    truth = shards.read_annotations(*written(folder, shards.TEST, found))
+    place = written(folder, found)
+    ids_of_shards = check(place, shards.TEST)
+    truth = shards.read_annotations(place, shards.Dataset.read(place), ids_of_shards)
     keys = {"image_id", "category_id", "bbox", "segmentation"}
     own = truth["annotations"]
     perfect = [{key: one[key] for key in one.keys() & keys} | {"score": 1.0} for one in own]
@@ -192,26 +172,13 @@ def test_tools(folder, capsys, tool):
         assert {one[key] for one in with_file_ids(perfect, truth)} == own <= known
 
 
-def change(path, *removed, **values):
-    """Changes an entry, such as `annotations/0`, or all `annotations`."""
-
-    def apply(data):
-        name, _, number = path.partition("/")
-        for one in data[name][slice(None)] if not number else [data[name][int(number)]]:
-            one |= copy.deepcopy(values)
-            for key in removed:
-                del one[key]
-
-    return apply
-
-
 def add(name, /, **entry):
     return lambda data: data[name].append(entry)
 
 
-def runs(counts, size=(48, 64), form=lambda one: one):
-    """Changes the mask of the first object to an uncompressed RLE."""
-    return change("annotations/0", segmentation=form({"size": [*size], "counts": counts}))
+def runs(note, *counts, size=(48, 64)):
+    """The mask of the first object as an uncompressed RLE."""
+    return first(note, segmentation={"size": size, "counts": counts})
 
 
 def each_twice(data):
@@ -236,56 +203,61 @@ def file_name(name, note="as '1.jpg'", **values):
     return change("images/0", file_name=name, **values), note, {}
 
 
-def first(note, expected=None, *removed, **values):
+def far_ids(more):
+    note = f"category_id numbered, results have the file's (2, such as {1 + more} as 1)"
+    expected = {"category_ids": {number: int(number + more) for number in (1, 2)}}
+    return ids(lambda one: one + more, "categories"), note, expected
+
+
+def first(note, expected=None, **values):
     """A change of the first object."""
-    return change("annotations/0", *removed, **values), note, expected or {}
+    return change("annotations/0", **values), note, expected or {}
 
 
 POLYGONS, RLE = "as a list of polygons (1,", "RLE read as whole numbers (1,"
 FROM_MASK, FROM_FILES = "bbox computed from the mask (1,", "sizes read from the files (2,"
 FAR, NO_WIDTH = polygon(200, 200, 9, 9), {"masks": False, **FIRST_LOST}
 WIDE = {"boxes": [[4, 6, 60, 12], *BOXES[1:]]}
-CLIPPED = {"boxes": [[0, 6, 24, 12], *BOXES[1:]], "area": 240}
+CLIPPED = "boxes clipped at the edge of their image (1,"
 UNKNOWN = {"fault": "the id of an image (1, such as object 1: image_id='x')", **FIRST_LOST}
 LOST = {"fault": "file_name in the JSON) (1, such as image 1: ", "area": 799, "boxes": BOXES[2:]}
-LARGE = "category_id numbered, results have the file's (2, such as 1000000000001 as 1)"
 
 
 @pytest.mark.parametrize(
     ("apply", "note", "expected"),
     [
-        (change("annotations", "id"), "", {}),
+        (change("annotations", id=...), "", {}),
         first(AREA + "(1, such as object 1: area=0)", {"area": 240}, area=0),
         first(AREA + "(1,", {"area": 240}, area=-1),
         first(AREA + "(1,", {"area": 240}, area=[1200]),
         first("area read as a number (1,", {"area": 100}, area="100"),
         (change("annotations", area=1), AREA + "(4, such as object 1: area='1 of", {"area": 240}),
-        (change("annotations", "area"), AREA + "(4,", {"area": 240}),
+        (change("annotations", area=...), AREA + "(4,", {"area": 240}),
         (add("categories", id=9, name="cow"), "", {}),
         (add("categories", id=9, name="dog"), "unused categories with the id or name of", {}),
         first("", {"area": 7.5}, area=7.5),
-        (change("annotations", "iscrowd"), "iscrowd read as 0 or 1 (4,", {}),
+        (change("annotations", iscrowd=...), "iscrowd read as 0 or 1 (4,", {}),
         crowds(None, "iscrowd read as 0 or 1 (4, such as iscrowd=N"),
         crowds(0.0, "iscrowd read as 0 or 1 (4, such as iscrowd=0.0"),
         *map(crowds, (False, "0")),
         (change("annotations", iscrowd=1), "all objects are crowds", {}),
-        (change("annotations/0", iscrowd=1), "", {}),
+        first("", iscrowd=1),
         *(first(f"such as iscrowd='{one}'", iscrowd=one) for one in ("True", "false", "1.0")),
         (change("annotations/3", segmentation=BAD), "parts of fewer than three points left", {}),
         first(POLYGONS, segmentation=polygon(4, 6, 20, 12)),
         first(POLYGONS, segmentation=POINTS),
-        (change("annotations/0", "bbox"), FROM_MASK, {}),
+        first(FROM_MASK, bbox=...),
         first(FROM_MASK, bbox=[0, 0, 0, 0]),
         first("bbox read as numbers (1,", bbox=["4", "6", "20.", "12"]),
         (change("images", width=0, height=0), FROM_FILES, {}),
         (change("images", width=-64), FROM_FILES, {}),
-        (change("images", "width", "height"), FROM_FILES, {}),
+        (change("images", width=..., height=...), FROM_FILES, {}),
         (change("images", width=64.0), "width read as a whole number (2,", {}),
-        (runs([0, 10, 3062]), "", {}),
-        (runs([0.0, 10.0, 3062.0]), RLE, {}),
-        (runs(["0", "10.0", 3062]), RLE, {}),
-        (runs([0, 10, 3062], size=[48.0, 64.0]), RLE, {}),
-        (runs([0.0, 10.0, 3062.0], form=lambda one: [one]), RLE, {}),
+        runs("", 0, 10, 3062),
+        runs(RLE, 0.0, 10.0, 3062.0),
+        runs(RLE, "0", "10.0", 3062),
+        runs(RLE, 0, 10, 3062, size=(48.0, 64.0)),
+        first(RLE, segmentation=[{"size": [48, 64], "counts": [0.0, 10.0, 3062.0]}]),
         first("", bbox=[4.0, 6.0, 20.0, 12.0]),
         first("", {"area": 240}, area=240.0),
         (change("images", height="48"), "height read as a whole number (2,", {}),
@@ -293,12 +265,8 @@ LARGE = "category_id numbered, results have the file's (2, such as 1000000000001
         (add("images", **plain()["images"][0]), "repeated images merged (1,", {}),
         (add("images", **plain()["images"][0] | {"id": 3}), "repeated images merged (1,", {}),
         (each_twice, "repeated images merged (2, such as image 101: 1.jpg)", {}),
-        first("boxes clipped at the edge of their image (1,", CLIPPED, bbox=[-10, 6, 34, 12]),
-        first(
-            "boxes clipped at the edge of their image (1,",
-            WIDE | {"area": 240},
-            bbox=[4, 6, 61.5, 12],
-        ),
+        first(CLIPPED, {"boxes": [[0, 6, 24, 12], *BOXES[1:]], "area": 240}, bbox=[-10, 6, 34, 12]),
+        first(CLIPPED, WIDE | {"area": 240}, bbox=[4, 6, 61.5, 12]),
         first("", WIDE, bbox=[4, 6, 61, 12]),  # by a pixel
         first("(1, such as object 1: bbox=[200", FIRST_LOST, bbox=[200, 6, 10, 10]),
         first("boxes without width or height left", NO_WIDTH, bbox=[3, 6, 0, 10], segmentation=[]),
@@ -316,13 +284,7 @@ LARGE = "category_id numbered, results have the file's (2, such as 1000000000001
         (ids(float, "images"), "(2, such as 1.0 as 1)", {}),
         (ids(lambda i: -float(i), "images"), "(2, such as -1.0 as 1)", {"image_ids": [-1, -2]}),
         (ids("{}.0".format, "categories"), "'1.0' as 1", {"category_ids": {1: "1.0", 2: "2.0"}}),
-        *(
-            (ids(number, "categories"), note, {"category_ids": {1: int(number(1)), 2: number(2)}})
-            for number, note in (
-                (lambda i: i + 10**12, LARGE),
-                (lambda i: i + 20000.0, "(2, such as 20001.0 as 1)"),
-            )
-        ),
+        *map(far_ids, (10**12, 20000.0)),
     ],
 )
 def test_kinds(folder, capsys, apply, note, expected):
@@ -333,7 +295,7 @@ def test_kinds(folder, capsys, apply, note, expected):
         with pytest.raises(ValueError, match=re.escape(expected["fault"])):
             read(folder, data)
     found = read(folder, data, skip="fault" in expected, masks=expected.get("masks"))
-    lines = [one for one in capsys.readouterr().err.splitlines() if "instances.json: " in one]
+    lines = [one for one in capsys.readouterr().err.splitlines() if "annotations.json: " in one]
     assert any(note in line for line in lines) if note else not lines
     assert len(lines) == bool(note) + ("file_name in" in expected.get("fault", ""))
     objects = [one for image in found.images for one in found.objects[image["id"]]]
@@ -346,20 +308,17 @@ def test_kinds(folder, capsys, apply, note, expected):
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_marks_of_windows_editors(folder, encoding):
-    path = folder.parent / "instances.json"
-    path.write_bytes(json.dumps(plain()).encode(encoding))
-    assert sum(map(len, coco.read(path, folder).objects.values())) == 4
+    found = read(folder, json.dumps(plain()).encode(encoding))
+    assert sum(map(len, found.objects.values())) == 4
 
 
 def test_a_base_name_of_two_files_is_matched_by_its_folder_or_not(folder):
     for place in ("x", "y", "z/.ipynb_checkpoints"):
         draw(folder / place / "3.jpg")
-    data = plain()
-    data["images"][0]["file_name"] = "/data/y/3.jpg"
-    assert read(folder, data).images[0]["file_name"] == "y/3.jpg"
-    data["images"][0]["file_name"] = "/data/3.jpg"
+    found = read(folder, edit(plain(), "images/0", file_name="/data/y/3.jpg"))
+    assert found.images[0]["file_name"] == "y/3.jpg"
     with pytest.raises(ValueError, match=r"a base name that one file has.*'/data/3.jpg'"):
-        read(folder, data)
+        read(folder, edit(plain(), "images/0", file_name="/data/3.jpg"))
 
 
 @pytest.mark.parametrize("more", [0, 100])
@@ -380,10 +339,10 @@ def test_both_frames_of_a_photo_that_is_listed_twice(folder):
     draw(folder / "1.jpg", exif=turned(6))
     data = plain()
     data["images"].append({**data["images"][0], "id": 3, "height": WIDTH, "width": HEIGHT})
-    data["annotations"][1] |= {"image_id": 3, "bbox": [30, 4, 12, 20]}
-    data["annotations"][1]["segmentation"] = [polygon(30, 4, 12, 20)]
+    box = [30, 4, 12, 20]
+    edit(data, "annotations/1", image_id=3, bbox=box, segmentation=[polygon(*box)])
     (one, other), _ = read(folder, data).objects.values()
-    assert one["bbox"] == other["bbox"] == [30, 4, 12, 20]  # of the upright photo
+    assert one["bbox"] == other["bbox"] == box  # of the upright photo
     assert one["image_id"] == other["image_id"] == 1
 
 
@@ -501,10 +460,9 @@ THIN, LARGE_ONE = (20, 12), (40, 40)
     ],
 )
 def test_one_area_of_all_is_a_dummy_if_most_boxes_cannot_have_it(folder, sizes, is_dummy):
-    data = plain()
+    data = edit(plain(), "annotations", area=72, segmentation=...)
     for one, size in zip(data["annotations"], sizes, strict=True):
-        one |= {"bbox": [2, 2, *size], "area": 72}
-        del one["segmentation"]
+        one["bbox"] = [2, 2, *size]
     found = read(folder, data)
     areas = [one["area"] for image in found.images for one in found.objects[image["id"]]]
     assert areas == ([w * h for w, h in sizes] if is_dummy else [72] * 4)
@@ -514,15 +472,14 @@ def test_numbers_that_ids_get_are_no_ids_of_the_file(folder):
     """Images "a1" and "a2" become 1 and 2; an object of image 1 is of neither."""
     data = plain()
     ids("a{}".format, "images")(data)
-    data["annotations"][0]["image_id"] = 1
     with pytest.raises(ValueError, match=r"the id of an image \(1, such as object 1: image_id='1'"):
-        read(folder, data)
+        read(folder, edit(data, "annotations/0", image_id=1))
 
 
 def test_far_polygons_are_cut(folder):
     """Tiles of large images keep whole polygons; the mask is the part in the image."""
-    data, far = plain(), [[4, 6, 4, 6 + 10**7, 24, 6 + 10**7, 24, 6]]
-    data["annotations"][0] |= {"segmentation": far, "bbox": [4, 6, 20, 10**7]}
+    box = [4, 6, 20, 10**7]
+    data = edit(plain(), "annotations/0", segmentation=[polygon(*box)], bbox=box)
     one = read(folder, data).objects[1][0]
     pixels = mask.decode(one["segmentation"])
     assert pixels[6:, 4:24].all()
@@ -530,15 +487,19 @@ def test_far_polygons_are_cut(folder):
     assert one["bbox"] == [4, 6, 20, 42]
 
 
-TURNS = [*((turn, "JPEG") for turn in range(1, 9)), (3, "PNG"), (8, "PNG")]
-
-
-@pytest.mark.parametrize("stored", [True, False])
-@pytest.mark.parametrize(("orientation", "form"), TURNS)
+@pytest.mark.parametrize(
+    ("orientation", "form", "stored"),
+    [
+        *((orientation, "JPEG", False) for orientation in range(1, 9)),
+        *((orientation, "JPEG", True) for orientation in (1, 5, 6, 7, 8)),
+        *((3, "PNG", False), (8, "PNG", False), (8, "PNG", True)),
+    ],
+)
 def test_phone_photos_are_turned_upright_with_their_annotations(folder, orientation, form, stored):
-    """In the stored image, a white rectangle; annotations are in the one or the other frame."""
-    if stored and orientation in (2, 3, 4):  # the frames have one size: the upright one is meant
-        return
+    """In the stored image, a white rectangle; annotations are in the one or the other frame.
+
+    Where both have one size, the upright one is meant.
+    """
     pixels = np.zeros((HEIGHT, WIDTH, 3), "uint8")
     pixels[6:18, 4:24] = 255
     Image.fromarray(pixels).save(folder / "1.jpg", form, quality=100, exif=turned(orientation))
@@ -553,8 +514,7 @@ def test_phone_photos_are_turned_upright_with_their_annotations(folder, orientat
          "segmentation": [polygon(*map(float, box))]}
     ]  # fmt: skip
     found = read(folder, data)
-    place, *_ = written(folder, shards.TRAIN, found)
-    images = shards.read_images(shards.pattern(place, shards.TRAIN))
+    images = shards.read_images(shards.pattern(written(folder, found), shards.TRAIN))
     # Without EXIF, the file is stored as it is, and TensorFlow decodes JPEG in two ways.
     np.testing.assert_allclose(images[1], upright, atol=10 if orientation == 1 else 0)
     (one,) = found.objects[1]
@@ -591,8 +551,7 @@ def test_training_reads_all_formats(folder):
     data["images"].append({**data["images"][0], "id": 99, "file_name": "k.jpg"})
     with pytest.raises(ValueError, match=r"unreadable image files .16-bit PNG.* such as k.jpg"):
         read(folder, data)
-    place, *_ = written(folder, shards.TRAIN, found)
-    images = shards.read_images(shards.pattern(place, shards.TRAIN))
+    images = shards.read_images(shards.pattern(written(folder, found), shards.TRAIN))
     for number, name in enumerate(forms):
         difference = images[number].astype(int) - read_pixels(folder / name)
         assert abs(difference).mean() < 1, name  # two ways to decode JPEG
@@ -600,7 +559,7 @@ def test_training_reads_all_formats(folder):
 
 
 @pytest.mark.slow
-def test_more_than_100_objects(folder, capsys):
+def test_more_than_100_objects(folder):
     draw(folder / "3.jpg", size=(640, 480))
     data = plain()
     data["images"].append({"id": 3, "file_name": "3.jpg", "width": 640, "height": 480})
@@ -609,12 +568,11 @@ def test_more_than_100_objects(folder, capsys):
         {"image_id": 3, "category_id": 1, "bbox": place, "area": 1200, "iscrowd": 0,
          "segmentation": [polygon(*place)]} for place in places
     ]  # fmt: skip
-    place, dataset, ids = written(folder, shards.TRAIN, read(folder, data))
+    place = written(folder, read(folder, data))
     words = detectors.settings(place, "runs/new")
     words["data"] |= {"scale_min": 1.0, "scale_max": 1.0, "batch_size": 3}
-    config = DetectionConfig(**words)
+    config, dataset = DetectionConfig(**words), shards.Dataset.read(place)
     experiment = create_experiment(config, dataset.categories, dataset.masks, dataset.most_objects)
-    counts = shards.Counts(train={file: len(ids[file]) for file in ids})
-    task = Task(experiment, records=partial(shards.training_records, config, counts, 0))
+    task = Task(experiment, records=detectors.training_records(config))
     _, labels = next(iter(task.build_inputs(experiment.task.train_data)))
     assert sorted(int((one > 0).numpy().sum()) for one in labels["gt_classes"]) == [2, 2, 160]
