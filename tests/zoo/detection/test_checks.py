@@ -1,15 +1,14 @@
 """Checks of a detector's training before the first step; test_loop.py trains, and takes minutes."""
 
 import errno
-import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
-from support.detectors import settings
+from support.detectors import read, settings
 
-from zoo.detection import coco, convert
+from zoo.detection import convert
 from zoo.detection.config import DetectionConfig
 from zoo.detection.train import DetectionRun, in_one_line
 from zoo.devices import Devices, Host, find_devices
@@ -38,8 +37,7 @@ def test_images_are_large_enough_at_the_smallest_scale(tmp_path):
     content = {"images": [{"id": 1, "file_name": "1.png"}], "annotations": objects}
     content |= {"categories": [{"id": 1, "name": "thread"}]}
     Image.new("RGB", (70, 1)).save(tmp_path / "1.png")
-    (tmp_path / "thin.json").write_text(json.dumps(content))
-    thin = coco.read(tmp_path / "thin.json", tmp_path)
+    thin = read(tmp_path, content)
     convert.write(thin, thin, tmp_path / "shards", 1)
 
     def load(scale):

@@ -1,10 +1,6 @@
-"""Annotations in COCO's format: what is accepted, and what is named and refused or left out.
-
-Files of other formats in place of COCO's objects are named as what they are, in one line.
-"""
+"""Annotations in COCO's format: what is accepted, and what is named and refused or left out."""
 
 import copy
-import json
 
 import numpy as np
 import pytest
@@ -13,9 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
 from pycocotools import mask
+from support.detectors import edit, read
 
 from zoo.detection import coco
-from zoo.detection.coco import encode_mask, read, read_mask
+from zoo.detection.coco import encode_mask, read_mask
 
 SQUARE = [[2, 2, 6, 2, 6, 5, 2, 5]]
 OBJECT = {"image_id": 7, "category_id": 3, "bbox": [2, 2, 4, 3], "area": 12.0, "iscrowd": 0}
@@ -41,28 +38,17 @@ def folder(tmp_path):
     return tmp_path
 
 
-def write(folder, content):
-    path = folder / "annotations.json"
-    text = content if isinstance(content, str | bytes) else json.dumps(content)
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
-
-
 def changed(place, **values):
-    """The annotations above with other values at `list/number`; None takes a key away."""
-    content, (name, number) = copy.deepcopy(GOOD), place.split("/")
-    one = content[name][int(number)] | values
-    content[name][int(number)] = {key: value for key, value in one.items() if value is not None}
-    return content
+    return edit(copy.deepcopy(GOOD), place, **values)
 
 
 def case(place, message, **values):
-    """The annotations of `changed` and what is said of them."""
+    """Annotations with other values, and what is said of them."""
     return pytest.param(changed(place, **values), message, id=f"{place} {values}"[:80])
 
 
 def test_what_is_read(folder):
-    found = read(write(folder, GOOD), folder)
+    found = read(folder, GOOD)
     assert found.categories == {3: "goat", 90: "sheep"}  # ids need not be consecutive
     assert [image["id"] for image in found.images] == [7, 9]
     assert found.objects[9] == []
@@ -97,9 +83,9 @@ def test_polygons_are_those_of_pycocotools(rectangles):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "expected COCO's format. Received: .*the file: Invalid JSON"),
-        ("[" * 100_000, "expected COCO's format. Received: .*the file: Invalid JSON"),
-        ("7", "the file: Input should be an object"),
+        (b"{", "expected COCO's format. Received: .*the file: Invalid JSON"),
+        (b"[" * 100_000, "expected COCO's format. Received: .*the file: Invalid JSON"),
+        (b"7", "the file: Input should be an object"),
         ({**GOOD, "annotations": 3}, "annotations: Input should be a valid array, not 3"),
         ({**GOOD, "images": [3]}, r"images\.0: Input should be an object, not 3"),
         case("categories/0", r"categories\.0\.id: .* valid integer, not True", id=True),
@@ -112,7 +98,7 @@ def test_polygons_are_those_of_pycocotools(rectangles):
 def test_what_is_not_the_format(folder, content, message):
     for skip in (False, True):
         with pytest.raises(ValueError, match=message):
-            read(write(folder, content), folder, skip)
+            read(folder, content, skip)
 
 
 def refused(key, message, *values, place="annotations/0"):
@@ -131,14 +117,14 @@ WRONG = [
     case("images/1", "sub/b.png: 10 x 20 pixels, of the file 20 x", height=20, width=10),
     *refused("image_id", "the id of an image .*object 5: image_id=8", 8),
     *refused("category_id", "expected a category .*: category_id=4", 4),
-    *refused("category_id", "object 5: category_id=None", None),
+    *refused("category_id", "object 5: category_id=None", ...),
     *refused("bbox", "expected bbox=", [2, 2, 4], [2, 2, 4, float("nan")], [2, 2, 4, 10**400]),
     *refused("bbox", "expected bbox=", [2, 2, 4, 2**54], [-(2**54), 2, 2**54, 4]),
     *refused("iscrowd", "expected iscrowd to be 0 or 1", 2),
     *(
         case("annotations/0", message, segmentation=form)
         for message, *forms in (
-            ("expected polygons, or an RLE", None, [], [[1, 2, 3, 4]], [[1, 2, 3, 4, 5, 6, 7]]),
+            ("expected polygons, or an RLE", ..., [], [[1, 2, 3, 4]], [[1, 2, 3, 4, 5, 6, 7]]),
             ("of three points", [[0, 0, 10, 0, 10, 1e308]]),
             ("polygons, or an RLE", [[0, 0, 10, 0, 10, 10**400]]),
             ("at most height x width .*object 5: 12000", [[0, 0, 20, 10] * 200]),
@@ -164,11 +150,10 @@ WRONG = [
 
 @pytest.mark.parametrize(("content", "message"), WRONG)
 def test_what_is_wrong_is_refused_or_left_out(folder, content, message, capsys):
-    path = write(folder, content)
     with pytest.raises(ValueError, match=f"--unreadable skip.*{message}"):
-        read(path, folder)
-    found = read(path, folder, skip=True)
-    assert f"{path}: left out: " in capsys.readouterr().err
+        read(folder, content)
+    found = read(folder, content, skip=True)
+    assert f"{folder}/annotations.json: left out: " in capsys.readouterr().err
     everything = len(found.images) + sum(map(len, found.objects.values()))
     assert everything == 3  # of two images and two objects
     assert [one["category_id"] for one in found.objects[7]][-1] == 90
@@ -180,10 +165,9 @@ def test_an_id_of_two_images_gives_neither_the_objects_of_the_other(folder, file
     content["images"].append({"id": 9, "file_name": "c.jpg"})
     content["annotations"].append({**GOOD["annotations"][0], "image_id": 9})
     Image.new("RGB", (20, 10)).save(folder / "c.jpg")
-    path = write(folder, content)
     with pytest.raises(ValueError, match=r"number of its own \(2, such as image 7: 'a.jpg'"):
-        read(path, folder)
-    found = read(path, folder, skip=True)
+        read(folder, content)
+    found = read(folder, content, skip=True)
     assert {number: len(objects) for number, objects in found.objects.items()} == {9: 1}
     assert "objects of images that are left out (2," in capsys.readouterr().err
 
@@ -195,25 +179,16 @@ def test_long_polygons_of_small_images_are_read():
     assert mask.decode(mask_of).any()
 
 
-def test_boxes_of_masks_that_are_not_used(folder):
-    """Boxes alone are asked for; where there is none, the mask has it."""
-    found = read(write(folder, changed("annotations/0", bbox=None)), folder, masks=False)
-    assert found.objects[7][0]["bbox"] == [2, 2, 4, 3]
-    assert "segmentation" not in found.objects[7][0]
-
-
 def test_many_faults_are_counted(folder):
     content = GOOD | {"annotations": [{"id": 100 + i} for i in range(20)]}
     kind = r"Received: expected the id of an image \(20, such as object 100: image_id=None\)$"
     with pytest.raises(ValueError, match=kind):
-        read(write(folder, content), folder)
+        read(folder, content)
 
 
 def test_folder_of_images_is_needed(folder):
     with pytest.raises(ValueError, match="expected a folder of images"):
-        read(write(folder, GOOD), folder / "nowhere")
-    with pytest.raises(ValueError, match="expected a JSON file of annotations"):
-        read(folder / "nothing.json", folder)
+        coco.read(folder / "annotations.json", folder / "nowhere")
 
 
 def test_boxes_alone(folder):
@@ -222,12 +197,15 @@ def test_boxes_alone(folder):
     goat["segmentation"] = []  # as some tools write it
     del sheep["segmentation"], goat["area"]
     content["annotations"].append({**goat, "id": 8, "bbox": [20, 2, 4, 3]})  # beside the image
-    found = read(write(folder, content), folder)
+    found = read(folder, content)
     assert not found.masks
     for one, area in zip(found.objects[7], (12, 200), strict=True):
         assert "segmentation" not in one
         assert one["area"] == area  # that of the box where it is not given
     with pytest.raises(ValueError, match=r"--masks false takes boxes alone"):
-        read(write(folder, content), folder, masks=True)
-    assert read(write(folder, GOOD), folder).masks
-    assert not read(write(folder, GOOD), folder, masks=False).masks
+        read(folder, content, masks=True)
+    assert read(folder, GOOD).masks
+    boxless = read(folder, changed("annotations/0", bbox=...), masks=False)
+    assert not boxless.masks
+    assert boxless.objects[7][0]["bbox"] == [2, 2, 4, 3]  # of its mask
+    assert "segmentation" not in boxless.objects[7][0]

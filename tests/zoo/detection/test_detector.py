@@ -19,6 +19,7 @@ SCALES = 0.5, 0.25  # of rows and columns
 # In pixels of the resized image: top, left, bottom, right; the third one was in the padding.
 BOXES = [[2, 2, 12, 12], [10, 0, 20, 5], [20, 2, 20, 5], [0, 0, 0, 0]]
 SCORES = [0.9, 0.8, 0.7, 0]
+SIZES = {"3": 4, "4": 2}  # of the levels
 ONE = Detector("a", None, None, Labels(categories={1: "disc"}))  # of which no model is asked
 
 
@@ -47,9 +48,9 @@ def test_objects_have_the_ids_of_the_annotations():
             return experiment.to_coco(outputs(), [1])
 
     detector = Finds("a", None, None, Labels(categories={1: "b", 3: "a"}, file_ids={3: 0}))
-    found = detector(np.zeros((HEIGHT, WIDTH, 3), "uint8"), 0)
-    assert [(one["name"], one["category_id"]) for one in found] == [("a", 0), ("b", 1)]
     image = np.zeros((HEIGHT, WIDTH, 3), "uint8")
+    named = [(one["name"], one["category_id"]) for one in detector(image, 0)]
+    assert named == [("a", 0), ("b", 1)]
     at_least = {threshold: len(detector(image, threshold)) for threshold in (0.8, 0.81, 0.91)}
     assert at_least == {0.8: 2, 0.81: 1, 0.91: 0}
     assert len(detector([image, image])) == 2
@@ -66,14 +67,10 @@ def test_boxes_and_masks_are_those_of_the_image():
     without = [{k: v for k, v in one.items() if k != "segmentation"} for one in found]
     assert experiment.to_coco(boxes, [7]) == without
     # Masks are in the boxes.
-    for one, (left, top, right, bottom) in zip(
-        found, ((8, 4, 28, 24), (0, 20, 10, 40)), strict=True
-    ):
-        pixels = decode(one["segmentation"])
+    for one, (rows, columns) in zip(found, (np.s_[4:24, 8:28], np.s_[20:40, 0:10]), strict=True):
         expected = np.zeros((HEIGHT, WIDTH), bool)
-        expected[top:bottom, left:right] = True
-        differing = (pixels != expected).sum()
-        assert differing <= 2 * (bottom - top)  # the edge, by a pixel
+        expected[rows, columns] = True
+        assert (decode(one["segmentation"]) != expected).sum() <= 2 * 20  # the edge, by a pixel
 
 
 def test_boxes_are_cut_where_the_image_ends():
@@ -97,9 +94,7 @@ def test_outputs_that_are_not_finite_are_an_error(name, value, truth):
     every = {key: np.repeat(array, 2, 0) for key, array in outputs().items()}
     info = every["image_info"]
     for key in experiment.SOURCES[:4]:
-        every[key] = {
-            level: np.zeros((2, size, size, 6), "f4") for level, size in (("3", 4), ("4", 2))
-        }
+        every[key] = {level: np.zeros((2, size, size, 6), "f4") for level, size in SIZES.items()}
     every |= {key: np.zeros((2, 5, 3), "float32") for key in experiment.SOURCES[4:]}
 
     def run():
@@ -111,9 +106,8 @@ def test_outputs_that_are_not_finite_are_an_error(name, value, truth):
     tensors = {key: tf.constant(array) for key, array in run().items()}
     found = {key: tensor.numpy() for key, tensor in tensors.items()}
     assert np.isfinite(found["detection_scores"][0]).all()  # of the other image
-    task = experiment.Task(
-        experiment.create_experiment(DetectionConfig(), {1: "disc"}), annotations=truth
-    )
+    created = experiment.create_experiment(DetectionConfig(), {1: "disc"})
+    task = experiment.Task(created, annotations=truth)
     detector = replace(ONE)
     vars(detector)["_infer"] = lambda _: tensors
     step = {"outputs": {**tensors, "source_id": tf.constant([1, 2])}}
@@ -128,8 +122,7 @@ def test_outputs_that_are_not_finite_are_an_error(name, value, truth):
 
 def test_detections_of_all_steps_and_devices_are_evaluated(truth):
     """The annotations and the averages stay plain lists and dictionaries, as JSON needs them."""
-    categories = {1: "disc", 2: "square", 3: "triangle"}
-    created = experiment.create_experiment(DetectionConfig(), categories)
+    created = experiment.create_experiment(DetectionConfig(), {3: "triangle"})
     task = experiment.Task(created, annotations=truth)
 
     def step(*ids):
@@ -176,8 +169,9 @@ def dense():
 
 @pytest.mark.parametrize("value", [0.5, np.nan, np.inf])
 def test_weights_of_a_file(tmp_path, value):
-    """Those that are not finite would find nothing, without a word."""
+    """Published folders have paths of attributes; NaN would find nothing, without a word."""
     (model, one), (other, read) = dense(), dense()
+    assert list(one._named_variables()) == ["heads/0/kernel", "heads/0/bias"]
     model.heads[0].kernel[1, 2].assign(value)
     one.save_weights(tmp_path / "a.safetensors")
     if not np.isfinite(value):
@@ -191,15 +185,9 @@ def test_weights_of_a_file(tmp_path, value):
 def test_shapes_of_a_checkpoint_are_those_of_its_model(tmp_path):
     """Neither of the optimizer, of which there are as many, nor of counters."""
     model, _ = dense()
-    optimizer = tf_keras.optimizers.legacy.SGD(0.1, momentum=0.9)
-    variables = [model.heads[0].kernel, model.heads[0].bias]
+    optimizer, variables = tf_keras.optimizers.legacy.SGD(0.1, momentum=0.9), model.variables
     optimizer.apply_gradients([(tf.ones_like(one), one) for one in variables])
     counters = {"global_step": tf.Variable(4), detector.SECONDS: tf.Variable(1.5)}
     checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, **counters)
     path = checkpoint.save(str(tmp_path / "ckpt"))
     assert detector.shapes_of(path) == {(2, 3): 1, (3,): 1}
-
-
-def test_names_of_published_weights():
-    """Paths of attributes; folders that were published have them."""
-    assert list(dense()[1]._named_variables()) == ["heads/0/kernel", "heads/0/bias"]

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 import yaml
 from PIL import Image
-from support.detectors import settings
+from support.detectors import settings, turned
 
 from zoo.detection import coco, convert, export, shards
 from zoo.detection.config import DetectionConfig
@@ -58,15 +58,13 @@ def test_shards_and_images_give_the_same(finished, sharded):
 
 def test_a_set_of_boxes_as_tools_write_it(drawn, tmp_path, capsys):
     """Ids from 0 and of text, upload prefixes, WebP, EXIF, no sizes: through every command."""
-    exif = Image.Exif()
-    exif[0x0112] = 6
     content = json.loads((drawn / "val.json").read_text())
     for one in content["categories"]:
         one["id"] -= 1
     for one in content["annotations"]:
         one |= {"category_id": one["category_id"] - 1, "image_id": f"task {one['image_id']}"}
     for one in content["images"]:
-        form, options = ("WEBP", {}) if one["id"] % 2 else ("JPEG", {"exif": exif})
+        form, options = ("WEBP", {}) if one["id"] % 2 else ("JPEG", {"exif": turned(6)})
         with Image.open(drawn / "val" / one["file_name"]) as image:
             image.save(tmp_path / f"a1b2c3d4-{one['file_name']}", form, **options)
         one |= {"id": f"task {one['id']}", "file_name": f"upload\\1\\a1b2c3d4-{one['file_name']}"}

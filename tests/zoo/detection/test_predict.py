@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from PIL import Image
+from support.detectors import turned
 
 from zoo.detection import objects, predict
 
@@ -61,10 +62,8 @@ def test_objects_are_printed_from_a_score_on_and_written_whatever_it_is(command,
 def test_grid_has_upright_images_with_the_objects_from_the_threshold_on(command, figures):
     pixels = np.zeros((60, 80, 3), "uint8")
     pixels[:, :40] = 255
-    exif = Image.Exif()
-    exif[0x0112] = 6
     Image.fromarray(pixels).save("a.png")
-    Image.fromarray(pixels).save("b.png", exif=exif)
+    Image.fromarray(pixels).save("b.png", exif=turned(6))
     for threshold, names in (("0.3", [r"dog\x1b 50%", "cat 50%"]), ("0.5", ["cat 50%"])):
         command("a.png", "b.png", "--output", "out.png", "--threshold", threshold)
         title = f"A net: objects with a score from {float(threshold):.0%}"

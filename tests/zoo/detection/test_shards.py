@@ -3,16 +3,15 @@
 import itertools
 import os
 import shutil
-from functools import partial
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from official.vision.data import tfrecord_lib
-from support.detectors import settings
+from support.detectors import check, read_parts, settings, training_records
 from support.lfs import LFS_POINTER, PULL
 
-from zoo.detection import coco, convert, shards
+from zoo.detection import convert, shards
 from zoo.detection.config import DetectionConfig
 from zoo.detection.experiment import Task, create_experiment
 
@@ -21,9 +20,7 @@ def order(folder, seed=3, first_step=0, batch_size=5):
     given = settings(folder, "runs/new")
     given["data"] |= {"batch_size": batch_size, "shuffle_buffer": 4}
     given["training"] |= {"seed": seed}
-    found = shards.check(folder, shards.Dataset.read(folder), shards.TRAIN)
-    counts = shards.Counts(train={file: len(found[file]) for file in found})
-    return partial(shards.training_records, DetectionConfig(**given), counts, first_step)
+    return training_records(DetectionConfig(**given), first_step)
 
 
 def ids(records, count):
@@ -35,9 +32,8 @@ def ids(records, count):
 
 
 def test_every_epoch_has_every_image_at_most_once_in_another_order(sharded):
-    epochs = np.reshape(ids(order(sharded)(), 2 * 10), (2, 10))
-    assert all(len(set(epoch)) == 10 for epoch in epochs.tolist())  # two full batches of 12 images
-    first, second = epochs.tolist()
+    first, second = np.reshape(ids(order(sharded)(), 2 * 10), (2, 10)).tolist()
+    assert len({*first}) == len({*second}) == 10  # two full batches of 12 images
     assert first != second
     # A resumed run reads what it would have read.
     assert ids(order(sharded, first_step=1)(), 15) == [*first, *second][5:]
@@ -45,7 +41,7 @@ def test_every_epoch_has_every_image_at_most_once_in_another_order(sharded):
 
 
 def test_shards_of_a_resumed_run_at_another_path(sharded, tmp_path):
-    files = [*shards.check(sharded, shards.Dataset.read(sharded), shards.TRAIN)]
+    files = [*check(sharded, shards.TRAIN)]
     counts = shards.Counts(train=dict.fromkeys(files, 6), sizes=tuple(map(os.path.getsize, files)))
     moved = shutil.copytree(sharded, tmp_path / "moved [2]")
     here = counts.here(moved)
@@ -62,15 +58,14 @@ def test_shards_of_a_resumed_run_at_another_path(sharded, tmp_path):
 
 
 @pytest.mark.slow
-def test_input_pipeline_has_the_order(sharded, drawn):
+def test_input_pipeline_has_the_order(sharded):
     """Without augmentation, the batches are the images of the records, one after the other."""
     given = settings(sharded, "runs/new")
     given["data"] |= {"scale_min": 1.0, "scale_max": 1.0, "batch_size": 2}
     experiment = create_experiment(DetectionConfig(**given), {1: "a", 2: "b", 3: "c"})
     experiment.task.train_data.parser.aug_rand_hflip = False
     in_order = order(sharded, batch_size=2, first_step=1)
-    task = Task(experiment, records=in_order)
-    batches = task.build_inputs(experiment.task.train_data).take(3)
+    batches = Task(experiment, records=in_order).build_inputs(experiment.task.train_data).take(3)
     images = [image for batch, _ in batches for image in batch.numpy()]
     key = {"image/encoded": tf.io.FixedLenFeature([], tf.string)}
     for image, record in zip(images, in_order(), strict=False):
@@ -82,10 +77,8 @@ def test_input_pipeline_has_the_order(sharded, drawn):
 
 def test_ids_are_those_of_each_shard(drawn, tmp_path):
     """Of shards that differ in size: 12 images in five."""
-    parts = (coco.read(drawn / f"{part}.json", drawn / part) for part in ("train", "val"))
-    convert.write(*parts, tmp_path / "new", 5)
-    found = shards.check(tmp_path / "new", shards.Dataset.read(tmp_path / "new"), shards.TRAIN)
-    assert len(found) == 5
+    convert.write(*read_parts(drawn), tmp_path / "new", 5)
+    found = check(tmp_path / "new", shards.TRAIN)
     assert sorted(map(len, found.values())) == [2, 2, 2, 3, 3]
     for file, numbers in found.items():
         assert ids(tf.data.TFRecordDataset(file), 12) == numbers

@@ -10,10 +10,11 @@ import pytest
 import requests
 from PIL import Image
 from support import needs, serving
+from support.detectors import read_parts
 
 from zoo import api
 from zoo.cli.tasks import find_task
-from zoo.detection import coco, convert
+from zoo.detection import convert
 from zoo.detection.detector import Detector, DetectorDescription, Published
 from zoo.evaluate import __main__ as evaluate
 from zoo.inference.source.published import read
@@ -68,10 +69,9 @@ def shards(tmp_path_factory) -> Path:
 
     folder = tmp_path_factory.mktemp("shapes")
     shapes.write(folder / "coco", 4, 4, 64)
-    files = {part: folder / "coco" / f"{part}.json" for part in ("train", "val")}
-    parts = (coco.read(path, path.with_name(part)) for part, path in files.items())
     numbers = {name: number for number, name in CATEGORIES.items()}
-    convert.write(*(part.renumbered(numbers) for part in parts), folder / "shards", 2)
+    parts = (part.renumbered(numbers) for part in read_parts(folder / "coco"))
+    convert.write(*parts, folder / "shards", 2)
     return folder / "shards"
 
 

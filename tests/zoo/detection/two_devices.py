@@ -15,12 +15,7 @@ virtual_cpus(2)
 import keras  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
-import test_backbone  # noqa: E402
-import tf_keras  # noqa: E402
-
-
-def backbone():
-    return test_backbone.backbone(tf_keras.regularizers.l2(test_backbone.DECAY / 2))
+from test_backbone import backbone  # noqa: E402
 
 
 def step(model, images):
@@ -68,8 +63,7 @@ def main():
         return [strategy.reduce("SUM", gradient, axis=None) for gradient in gradients]
 
     assert_near(both(), expected)
-    copies = zip(*map(strategy.experimental_local_results, statistics(model)), strict=True)
-    for copy in copies:
+    for copy in zip(*map(strategy.experimental_local_results, statistics(model)), strict=True):
         assert_near(copy, statistics(alone))
 
 
