@@ -18,6 +18,11 @@ def png(pixels: np.ndarray) -> bytes:
     return file.getvalue()
 
 
+def label_files(folder: Path) -> dict[str, bytes]:
+    """Contents of the files with the labels of a job."""
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("labels-*"))}
+
+
 def write_selection(folder: Path, images, probabilities, class_names, shards: int = 3) -> Selection:
     """Writes images, uint8 `(n, height, width, 3)`, with probabilities `(n, classes)`."""
     folder.mkdir(parents=True)

@@ -106,14 +106,6 @@ def test_everything_else_is_the_model_gardens():
     assert sgd["sgd"] == expected["sgd"]
 
 
-def test_heads_are_overridden():
-    config = DetectionConfig.from_file(Path("tpu_configs/lambda_resnet14_shapes.yaml"))
-    experiment = create_experiment(config, {1: "disc"})
-    assert experiment.task.model.decoder.fpn.num_filters == 64
-    assert experiment.task.model.detection_head.fc_dims == 256
-    assert experiment.task.model.backbone.get().overrides.as_dict() == {"stem": "rs"}
-
-
 WRONG_HEADS = {
     "{necks: {}}": "expected fields of the Model Garden's MaskRCNN. Received: 'necks'",
     "{rpn_head: {filters: 3}}": "Received: 'rpn_head.filters'",
@@ -193,9 +185,9 @@ def test_boxes_alone(asked, masks, expected):
 def test_settings_reach_the_experiment():
     """Each with a value of its own; the data say how many objects there are."""
     words = (
-        "--model.freeze_backbone true --model.image_size 128 --model.batch_norm_momentum 0.7 "
-        "--model.synchronized_batch_norm false --data.dir a/[b] --data.scale_min 0.3 "
-        "--data.scale_max 1.5 --data.batch_size 6 --data.test_batch_size 3 "
+        "--model.overrides stem=rs --model.freeze_backbone true --model.image_size 128 "
+        "--model.batch_norm_momentum 0.7 --model.synchronized_batch_norm false --data.dir a/[b] "
+        "--data.scale_min 0.3 --data.scale_max 1.5 --data.batch_size 6 --data.test_batch_size 3 "
         "--data.shuffle_buffer 77 --optimizer.weight_decay 3e-5 --optimizer.momentum 0.8 "
         "--optimizer.warmup_steps 40 --optimizer.decay_at 0.5 --training.steps 1000 "
         "--training.evaluation_steps 500 --training.checkpoint_steps 250 "
@@ -208,6 +200,7 @@ def test_settings_reach_the_experiment():
     assert task.freeze_backbone
     assert not create_experiment(DetectionConfig(), COCO).task.freeze_backbone
     assert (model.num_classes, model.input_size) == (5, [128, 128, 3])
+    assert model.backbone.get().overrides.as_dict() == {"stem": "rs"}
     norm = model.norm_activation
     assert (norm.norm_momentum, norm.use_sync_bn) == (0.7, False)
     assert (model.detection_generator.max_num_detections, task.use_coco_metrics) == (160, False)

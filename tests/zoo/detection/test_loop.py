@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -109,8 +108,7 @@ def start(config, tmp_path):
     file = tmp_path / "config.yaml"
     file.write_text(yaml.safe_dump(config))
     command = [sys.executable, "-m", "zoo.train", "--config", str(file)]
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, text=True, env={**os.environ}, **streams)
+    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def test_interrupted_run_is_saved(sharded, tmp_path):

@@ -262,8 +262,6 @@ LOST = {"fault": "file_name in the JSON) (1, such as image 1: ", "area": 799, "b
         first("", {"area": 240}, area=240.0),
         (change("images", height="48"), "height read as a whole number (2,", {}),
         (add("categories", id=2, name="dog"), "repeated categories merged (1,", {}),
-        (add("images", **plain()["images"][0]), "repeated images merged (1,", {}),
-        (add("images", **plain()["images"][0] | {"id": 3}), "repeated images merged (1,", {}),
         (each_twice, "repeated images merged (2, such as image 101: 1.jpg)", {}),
         first(CLIPPED, {"boxes": [[0, 6, 24, 12], *BOXES[1:]], "area": 240}, bbox=[-10, 6, 34, 12]),
         first(CLIPPED, WIDE | {"area": 240}, bbox=[4, 6, 61.5, 12]),

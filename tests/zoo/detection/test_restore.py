@@ -29,8 +29,7 @@ def untrained(tmp_path_factory) -> Path:
     config = DetectionConfig(**settings("nowhere", folder))
     keras.utils.set_random_seed(0)  # some of its boxes reach the edge
     model = Task(create_experiment(config, CATEGORIES, masks=False)).build_model()
-    items = {"model": model, "global_step": tf.Variable(4), **model.checkpoint_items}
-    save(folder, 4, **items)
+    save(folder, 4, model=model, global_step=tf.Variable(4), **model.checkpoint_items)
     trained = config.model_dump()
     trained["model"]["weights"], trained["training"]["precision"] = "imagenet", "mixed_bfloat16"
     (folder / "config.yaml").write_text(DetectionConfig(**trained).to_yaml())
@@ -88,9 +87,8 @@ def rewrite(categories=CATEGORIES, **test):
     return lambda path: write_metrics(path.parent, categories, **test)
 
 
-INDEX, DATA, STATE = (
-    f"checkpoints/{name}" for name in ("ckpt-4.index", "ckpt-4.data*", "checkpoint")
-)
+INDEX, DATA = "checkpoints/ckpt-4.index", "checkpoints/ckpt-4.data*"
+STATE = "checkpoints/checkpoint"
 OTHER, DAMAGED = "other shapes or categ", "damaged or of another detector"
 DAMAGE = {
     "other categories": ("metrics.json", rewrite({**CATEGORIES, 4: "star"}), OTHER),

@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("detector of the fixture
 ROOT = Path(__file__).parents[3]
 RUN = ROOT / "tests" / "fixtures" / "detector_run"
 CATEGORIES = {1: "disc", 2: "square", 4: "triangle"}
+LABELS = "1: disc\n2: square\n4: triangle\n"
 FILES = {"README.md", "labels.txt", "lambda_keras.json", "model.safetensors"}
 
 
@@ -43,12 +44,6 @@ def published(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("published") / "shapes"
     publish.main(["--run", str(RUN), str(folder), "--license", "CC-BY-4.0"])
     return folder
-
-
-@pytest.fixture(scope="module")
-def loaded(published) -> Detector:
-    """The published detector."""
-    return api.load(published)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +83,7 @@ def test_run_of_november_2026():
 
 def test_published_folder(published):
     assert {path.name for path in published.iterdir()} == FILES
-    assert (published / "labels.txt").read_text() == "1: disc\n2: square\n4: triangle\n"
+    assert (published / "labels.txt").read_text() == LABELS
     card = (published / "README.md").read_text()
     assert "pipeline_tag: object-detection" in card
     assert "library_name: lambda_keras" in card
@@ -101,7 +96,8 @@ def test_published_folder(published):
     assert find_task({"model": str(published)}) == "detection"
 
 
-def test_published_detector_is_that_of_the_run(detector, loaded, photos):
+def test_published_detector_is_that_of_the_run(detector, published, photos):
+    loaded = api.load(published)
     assert (loaded.title, loaded.image_size) == (detector.title, detector.image_size)
     assert all(map(np.array_equal, loaded.model.get_weights(), detector.model.get_weights()))
     found = [one(photos, threshold=0) for one in (detector, loaded)]
@@ -186,26 +182,18 @@ def test_functions(published, shards, photos, detector):
         api.train(task="detection", training={"epochs": 3})
 
 
-@pytest.fixture(scope="module")
-def server(published, tmp_path_factory):
-    """Address of a server of an export."""
-    folder = tmp_path_factory.mktemp("exports")
-    exported = api.export(published, folder)
-    assert exported == folder / "detector_lambda_resnet14" / "1"
-    card = (exported / "model_card.md").read_text()
-    assert "/v1/models/detector_lambda_resnet14:predict" in card
-    assert "image_bytes " in card
-    assert "`detection_masks`" in card
-    assert (exported / "labels.txt").read_text() == "1: disc\n2: square\n4: triangle\n"
-    with serving.command(str(exported.parent)) as (_, url):
-        yield url
-
-
-def test_server(server, photos, detector):
+def test_export_and_its_server(published, photos, detector, tmp_path):
     """The objects of the detector: masks are rounded."""
+    exported = api.export(published, tmp_path)
+    assert exported == tmp_path / "detector_lambda_resnet14" / "1"
+    card = (exported / "model_card.md").read_text()
+    url = "/v1/models/detector_lambda_resnet14:predict"
+    assert all(text in card for text in (url, "image_bytes ", "`detection_masks`"))
+    assert (exported / "labels.txt").read_text() == LABELS
     body = {"instances": [serving.b64(photo.read_bytes()) for photo in photos]}
-    url = f"{server}/v1/models/detector_lambda_resnet14:predict"
-    response = requests.post(url, json={"signature_name": "image_bytes", **body}, timeout=600)
+    with serving.command(str(exported.parent)) as (_, address):
+        request = {"signature_name": "image_bytes", **body}
+        response = requests.post(address + url, json=request, timeout=600)
     rows, expected = response.json()["predictions"], detector(photos, threshold=0)
     for row, objects in zip(rows, expected, strict=True):
         columns = (row[name] for name in ("classes", "labels", "scores", "boxes", "masks"))

@@ -5,12 +5,12 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from support import needs
 from support.commands import fail
 from support.damage import flip
+from support.pseudo_labels import label_files
 
 from zoo.pseudo_label.__main__ import main
 
@@ -21,21 +21,17 @@ DIRECT = ["--runner", "direct"]
 PROCESSES = [*DIRECT, "--beam", "direct_num_workers=2,direct_running_mode=multi_processing"]
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.glob("labels-*"))}
-
-
 def test_files_are_those_of_the_local_runner(arguments, tmp_path, capsys):
     main(["label", *arguments])
-    expected = contents(tmp_path / "labels")
+    expected = label_files(tmp_path / "labels")
     assert len(expected) == 12
     main(["label", *arguments, *DIRECT, "--output", str(tmp_path / "beam")])
-    assert contents(tmp_path / "beam") == expected
+    assert label_files(tmp_path / "beam") == expected
     assert "21/21 images" in capsys.readouterr().out
     for path in sorted((tmp_path / "beam").glob("labels-*"))[:6]:
         path.unlink()
     main(["label", *arguments, *DIRECT, "--output", str(tmp_path / "beam")])
-    assert contents(tmp_path / "beam") == expected
+    assert label_files(tmp_path / "beam") == expected
     assert "resumes: 3 of 6 ranges are done" in capsys.readouterr().out
 
 
@@ -56,7 +52,7 @@ def test_unknown_option_of_beam_is_refused(arguments, tmp_path, capsys):
 @pytest.mark.slow
 def test_two_processes_that_are_killed_do_the_rest(arguments, tmp_path):
     main(["label", *arguments, "--range_size", "1"])
-    expected = contents(tmp_path / "labels")
+    expected = label_files(tmp_path / "labels")
     arguments += ["--range_size", "1", "--output", str(tmp_path / "beam"), *PROCESSES]
     command = [sys.executable, "-m", "zoo.pseudo_label", "label", *arguments]
     process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
@@ -65,8 +61,8 @@ def test_two_processes_that_are_killed_do_the_rest(arguments, tmp_path):
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    assert expected.items() >= contents(tmp_path / "beam").items()
+    assert expected.items() >= label_files(tmp_path / "beam").items()
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert "resumes: " in result.stdout
-    assert contents(tmp_path / "beam") == expected
+    assert label_files(tmp_path / "beam") == expected

@@ -16,10 +16,8 @@ from zoo.pseudo_label.inputs import DamagedError, Range, find_ranges, sizes_and_
 HEAD, TAIL = 12, 4
 
 
-def found(pattern, range_size=4, folder=None, skip=False) -> list[tuple]:
-    """File names, and the records to skip and to take, of each range."""
-    ranges = find_ranges(str(pattern), range_size, folder, skip)
-    return [(Path(part.files[0]).name, part.skip, part.take) for part in ranges]
+def find(pattern, range_size=4, folder=None, skip=False) -> list[Range]:
+    return find_ranges(str(pattern), range_size, folder, skip)
 
 
 @pytest.mark.parametrize(
@@ -36,23 +34,19 @@ def test_files_of_records_are_divided(shards, range_size, expected):
     if range_size == 0:
         (shards / "train-1").write_bytes(b"damaged")
     files = [(f"train-{i}", *part) for i in range(3) for part in expected]
-    assert found(shards / "*", range_size) == files
-    ranges = find_ranges(f"{shards}/*", range_size, None, False)
+    ranges = find(shards / "*", range_size)
+    assert [(Path(part.files[0]).name, part.skip, part.take) for part in ranges] == files
     assert len(list(ranges[0].read())) == min(range_size or 7, 7)
 
 
 def test_ranges_are_all_records_once(shards):
-    ranges = find_ranges(f"{shards}/*", 4, None, False)
-    images, names = zip(*(pair for part in ranges for pair in part.read()), strict=True)
-    assert list(images) == [jpeg(i) for i in range(21)]
-    assert names[5] == "number 5 of train-0"
-    assert len(set(names)) == 21
-
-
-def test_names_in_records_are_used(tmp_path):
-    write_tfrecords(tmp_path / "train-0", [(jpeg(0), 0)], ["red"])
-    ((_, name),) = find_ranges(f"{tmp_path}/*", 4, None, False)[0].read()
-    assert name == "train_0.JPEG"
+    """With their own names, or by their numbers."""
+    write_tfrecords(shards / "train-3", [(jpeg(0), 0)], ["red"])
+    pairs = [pair for part in find(shards / "*") for pair in part.read()]
+    images, names = zip(*pairs, strict=True)
+    assert list(images) == [*map(jpeg, range(21)), jpeg(0)]
+    assert (names[5], names[21]) == ("number 5 of train-0", "train_0.JPEG")
+    assert len(set(names)) == 22
 
 
 DAMAGE = {  # of a file of seven records, and how many can be read
@@ -75,9 +69,9 @@ def test_damaged_file_is_named_before_the_work_or_its_rest_is_skipped(shards, ki
     (shards / "train-1").write_bytes(change(content, second))
     if kind != "other contents":  # which only reading finds
         with pytest.raises(ValueError, match=rf"train-1 \(after {intact} records\); --damaged sk"):
-            find_ranges(f"{shards}/*", 4, None, False)
+            find(shards / "*")
     if kind != "pixels":
-        part = find_ranges(f"{shards}/*", 10, None, True)[1]
+        part = find(shards / "*", 10, skip=True)[1]
         with pytest.raises(DamagedError, match=rf"train-1, after {intact} records \("):
             list(part.read())
         assert part.take == (7 if kind == "other contents" else intact + 1)
@@ -85,7 +79,7 @@ def test_damaged_file_is_named_before_the_work_or_its_rest_is_skipped(shards, ki
 
 def test_image_files_are_sorted_and_divided(photos, capsys):
     (photos / "notes.txt").write_text("not an image")
-    ranges = find_ranges(f"{photos}/**/*", 8, None, False)
+    ranges = find(photos / "**/*", 8)
     assert [len(part.files) for part in ranges] == [8, 8, 4]
     files = [file for part in ranges for file in part.files]
     assert files == sorted(str(one) for one in photos.rglob("*.*") if one.suffix != ".txt")
@@ -95,16 +89,16 @@ def test_image_files_are_sorted_and_divided(photos, capsys):
 
 
 def test_other_sizes_and_times_are_noticed(photos, shards):
-    ranges = find_ranges(f"{photos}/*/*", 8, None, False)
-    of_records = find_ranges(f"{shards}/train-0", 3, None, False)
-    found = [sizes_and_times(ranges), sizes_and_times(of_records)]
-    assert found == [sizes_and_times(ranges), sizes_and_times(of_records)]
+    ranges = find(photos / "*/*", 8)
+    of_records = find(shards / "train-0", 3)
+    found = [*map(sizes_and_times, (ranges, of_records))]
+    assert found == [*map(sizes_and_times, (ranges, of_records))]
     changed = Path(ranges[2].files[-1]), shards / "train-0"
     os.utime(changed[0], ns=(1, 1))
     time = changed[1].stat().st_mtime_ns
     changed[1].write_bytes(changed[1].read_bytes() + b"0")
     os.utime(changed[1], ns=(time, time))
-    found += [sizes_and_times(ranges), sizes_and_times(of_records)]
+    found += map(sizes_and_times, (ranges, of_records))
     changed[0].unlink()
     assert len({*found, sizes_and_times(ranges)}) == 5
 
@@ -113,12 +107,11 @@ def test_missing_image_file_has_no_contents():
     assert list(Range(("missing.jpg",), 1).read()) == [(b"", "missing.jpg")]
 
 
-def test_descriptions_are_those_of_older_jobs(tmp_path):
+def test_descriptions_are_those_of_older_jobs():
     """Otherwise they could not be resumed."""
-    of_records = Range(("a",), 3, 4, "image").describe()
-    assert of_records == {"file": "a", "skip": 4, "take": 3}
-    of_files = Range(("a", "b"), 2).describe()
-    assert of_files == {"file": "a", "take": 2, "names": "7e18f737311b"}
+    of_records, of_files = Range(("a",), 3, 4, "image"), Range(("a", "b"), 2)
+    assert of_records.describe() == {"file": "a", "skip": 4, "take": 3}
+    assert of_files.describe() == {"file": "a", "take": 2, "names": "7e18f737311b"}
 
 
 def test_data_set_of_tfds(tmp_path):
@@ -126,7 +119,7 @@ def test_data_set_of_tfds(tmp_path):
     write_imagenet(tmp_path, 10, 3)
 
     def images(split: str) -> list[bytes]:
-        ranges = find_ranges(f"tfds:imagenet2012{split}", 4, tmp_path, False)
+        ranges = find(f"tfds:imagenet2012{split}", folder=tmp_path)
         assert max(part.take for part in ranges) <= 4
         return [image for part in ranges for image, _ in part.read()]
 
@@ -154,17 +147,14 @@ def test_data_set_of_tfds(tmp_path):
 def test_input_without_images_is_refused(tmp_path, pattern, part):
     features = {"label": tf.train.Feature(int64_list=tf.train.Int64List(value=[1]))}
     example = tf.train.Example(features=tf.train.Features(feature=features))
-    for name, records in {
-        "empty": [],
-        "other": [example.SerializeToString()],
-        "text": [b"text"],
-    }.items():
+    other = example.SerializeToString()
+    for name, records in ("empty", []), ("other", [other]), ("text", [b"text"]):
         (tmp_path / name).mkdir()
         with tf.io.TFRecordWriter(str(tmp_path / name / "a")) as file:
             list(map(file.write, records))
     pattern = pattern if ":" in pattern else f"{tmp_path}/{pattern}"
     with pytest.raises(ValueError, match=re.escape(part.format(tmp_path=tmp_path))):
-        find_ranges(pattern, 4, tmp_path, False)
+        find(pattern, folder=tmp_path)
 
 
 def test_data_set_without_images_is_refused(tmp_path):
@@ -175,7 +165,7 @@ def test_data_set_without_images_is_refused(tmp_path):
     entries["picture"] = entries.pop("image")
     path.write_text(json.dumps(features))
     with pytest.raises(ValueError, match=r"the feature image \(Image\), in TFRecord"):
-        find_ranges("tfds:numbers", 4, tmp_path, False)
+        find("tfds:numbers", folder=tmp_path)
 
 
 def test_images_in_a_bucket(bucket, shards):
@@ -183,7 +173,7 @@ def test_images_in_a_bucket(bucket, shards):
         tf.io.gfile.makedirs(f"{bucket}/shards")
         with tf.io.gfile.GFile(f"{bucket}/shards/{path.name}", "wb") as file:
             file.write(path.read_bytes())
-    assert len(found(f"{bucket}/shards/*")) == 6
+    assert len(find(f"{bucket}/shards/*")) == 6
 
 
 @pytest.mark.parametrize(
@@ -198,4 +188,4 @@ def test_data_sets_that_cannot_be_read_are_refused(tmp_path, dtype, options, mes
     examples = [(np.full((9, 9, 3), 40, dtype), number) for number in range(5)]
     write_tfds(tmp_path, "own", {"train": examples}, image=image, **options)
     with pytest.raises(ValueError, match=f"^input: {message}"):
-        find_ranges("tfds:own", 9, tmp_path, False)
+        find("tfds:own", folder=tmp_path)

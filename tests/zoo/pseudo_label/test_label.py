@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 from support.commands import fail
 from support.damage import flip
+from support.pseudo_labels import label_files
 from support.record_files import jpeg
 
 from zoo.data.pseudo_records import parse
@@ -28,10 +29,6 @@ def label(arguments: list[str], **changes: str) -> None:
     main(["label", *arguments, *(f"--{name}={value}" for name, value in changes.items())])
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.glob("labels-*"))}
-
-
 def read_report(folder: Path) -> dict:
     return json.loads((folder / "report.json").read_text())
 
@@ -44,7 +41,9 @@ def records(folder: Path) -> list[dict]:
 def test_images_become_records_and_a_report(by_files):
     folder = by_files / "labels"
     names = [f"labels-{i:05}-of-00003" for i in range(3)]
-    assert {*contents(folder)} == {f"{one}.{kind}" for one in names for kind in ("npz", "tfrecord")}
+    assert {*label_files(folder)} == {
+        f"{one}.{kind}" for one in names for kind in ("npz", "tfrecord")
+    }
     found = records(folder)
     names = [Path(record["name"].decode()).stem for record in found]
     assert names == [f"{i:02}" for i in range(21) if i != 5]
@@ -68,14 +67,14 @@ def test_killed_job_does_the_rest(teacher, by_files, labels, capsys):
     """With a kill's leftovers: finished ranges, an index without records, partial files."""
     words = f"--teacher {teacher} --input {by_files}/*.jpg --batch_size 4 --range_size 8"
     arguments = [*words.split(), "--output", str(labels)]
-    first = contents(labels)
+    first = label_files(labels)
     (labels / "labels-00000-of-00003.npz").unlink()  # of a finished range: it is labeled again
     (labels / "labels-00002-of-00003.tfrecord").unlink()
     (labels / ".partial-x-labels-00001-of-00003.tfrecord").mkdir()
     finished = labels / "labels-00001-of-00003.tfrecord"
     time = finished.stat().st_mtime_ns
     label(arguments)
-    assert contents(labels) == first
+    assert label_files(labels) == first
     assert finished.stat().st_mtime_ns == time
     assert not list(labels.glob(".partial*"))
     printed = capsys.readouterr().out
@@ -118,20 +117,18 @@ def test_folder_of_something_else_is_refused(arguments, here, capsys, place, par
 
 
 def test_bad_input_is_refused_before_the_teacher_is_loaded(arguments, no_model, capsys, tmp_path):
-    pattern = f"{tmp_path}/nothing/*"
-    line = fail(main, capsys, "label", *arguments, "--input", pattern)
+    line = fail(main, capsys, "label", *arguments, "--input", f"{tmp_path}/nothing/*")
     assert "input: expected TFRecord files or image files" in line
     assert not (tmp_path / "labels").exists()
 
 
-INDEX = {"label": [3], "score": [0.5], "perceptual_hash": [0]}
-INDEX |= {"sha256": np.zeros((1, 32), "uint8")}
+INDEX = {"label": [3], "score": [0.5], "perceptual_hash": [0], "sha256": np.zeros((1, 32), "uint8")}
 INDEX |= dict.fromkeys(("unreadable", "damaged"), np.array([], "U"))
 
 
-def index_file(**changes) -> bytes:
+def index_file(without: str = "", **changes) -> bytes:
     file = io.BytesIO()
-    np.savez(file, **{k: v for k, v in (INDEX | changes).items() if v is not None})
+    np.savez(file, **{key: value for key, value in (INDEX | changes).items() if key != without})
     return file.getvalue()
 
 
@@ -140,7 +137,7 @@ def index_file(**changes) -> bytes:
     [
         (b"", "no .npz file"),
         (index_file()[:-30], "File is not a zip file"),
-        (index_file(label=None), "label is not a file in the archive"),
+        (index_file(without="label"), "label is not a file in the archive"),
         (index_file(label=[10]), "no labels of 10 classes"),
         (index_file(score=[np.nan]), "no labels of 10 classes"),
         (index_file(score=[0.5, 0.5]), "score of float64, (2,)"),
@@ -195,7 +192,7 @@ def test_damaged_file_may_be_left_out_later(arguments, shards, tmp_path, capsys)
     assert "input: damaged file: " in line
     folder = tmp_path / "labels"
     assert "report.json" not in {path.name for path in folder.iterdir()}
-    assert len(contents(folder)) < 12
+    assert len(label_files(folder)) < 12
     label(arguments, damaged="skip")
     result = read_report(folder)
     assert 14 <= result["images"] < 21
@@ -253,7 +250,7 @@ def test_exports_and_published_networks_are_teachers(teacher, tmp_path):
 def test_output_in_a_bucket(arguments, bucket, tmp_path):
     label(arguments)
     label(arguments, output=f"{bucket}/labels")
-    for name, content in contents(tmp_path / "labels").items():
+    for name, content in label_files(tmp_path / "labels").items():
         with tf.io.gfile.GFile(f"{bucket}/labels/{name}", "rb") as file:
             assert file.read() == content
     label(arguments, output=f"{bucket}/labels")  # resumes, with nothing left

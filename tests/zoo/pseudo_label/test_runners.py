@@ -58,8 +58,6 @@ def test_runner_of_a_name():
     for name in ("Flink", "Spark", "Dataflow"):
         assert beam_runner(name.lower(), {"project": "a"}) == (f"{name}Runner", {"project": "a"})
     assert isinstance(beam_runner("direct", {})[0], SimpleNamespace)
-    with pytest.raises(ValueError, match=r"beam: expected none with --runner local"):
-        beam_runner("local", {"project": "a"})
     with pytest.raises(ValueError, match=r"beam: no such option. Received: 'other'.*Allowed: a$"):
         beam_runner("direct", {"other": 3})
 
@@ -87,24 +85,14 @@ def test_bad_input_of_a_worker_is_one_line(error, kind, message):
 
 
 @pytest.mark.usefixtures("beam")
-@pytest.mark.parametrize("runner", [None, ("a", {})])
-def test_every_item_is_done(runner):
-    done = []
-    run_each(done.append, range(3), runner)
-    assert done == [0, 1, 2]
-
-
-@pytest.mark.usefixtures("beam")
 @pytest.mark.parametrize("range_size", [0, 4])
 def test_images_of_other_processes_are_counted(teacher, shards, tmp_path, range_size):
     """Those of unknown number by the index; unfinished ranges not at all."""
-    ranges = find_ranges(f"{shards}/*", range_size, None, False)
-    teacher_id, counted = load_teacher(teacher).id, []
+    ranges, counted = find_ranges(f"{shards}/*", range_size, None, False), []
     settings = {"top_k": 2, "temperature": 1.0, "batch_size": 8, "input": "", "ranges": ()}
-    job = Job(teacher=teacher_id, class_names=tuple("0123456789"), **settings)
+    job = Job(teacher=load_teacher(teacher).id, class_names=tuple("0123456789"), **settings)
     task = Task(job, teacher, str(tmp_path / "labels"), len(ranges), False)
     (tmp_path / "labels").mkdir()
-
     numbered = list(enumerate(ranges))
     label_each(task, numbered[:-1], ("a", {}), counted.append, 1e9)
     assert sum(counted) == (14 if range_size == 0 else 18)
