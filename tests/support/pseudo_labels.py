@@ -10,6 +10,9 @@ from PIL import Image
 from zoo.data.pseudo_records import SELECTED, SELECTION, PseudoLabel, SelectedFile, Selection
 from zoo.files import write_json
 
+# Settings of a job of `zoo.pseudo_label label`.
+JOB = {"top_k": 10, "temperature": 1.0, "batch_size": 4, "input": "", "ranges": ()}
+
 
 def png(pixels: np.ndarray) -> bytes:
     """Encodes uint8 pixels `(height, width, 3)`."""

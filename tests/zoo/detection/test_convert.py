@@ -177,8 +177,8 @@ def test_masks_are_those_of_training(drawn, tmp_path, capsys, lacking):
     """Test images need them if training has them, and lose them if it has none, or by a setting."""
     options = {"masks": "false"}
     if lacking != "neither":
-        wrong = edited(drawn, tmp_path, change("annotations", segmentation=...), lacking)
-        options = {f"{lacking}_annotations": wrong}
+        boxes = edited(drawn, tmp_path, change("annotations", segmentation=...), lacking)
+        options = {f"{lacking}_annotations": boxes}
     given = arguments(drawn, tmp_path / "new", **options)
     if lacking == "val":
         with pytest.raises(ValueError, match=r"expected polygons, or an RLE .*boxes alone"):
@@ -201,10 +201,6 @@ def test_files_that_change_while_they_are_converted(tmp_path):
         convert.as_trained(content, (20, 10))
 
 
-def copied(sharded, tmp_path):
-    return Path(shutil.copytree(sharded, tmp_path / "copy"))
-
-
 SHARD_DAMAGE = {
     "empty": (lambda path: path.write_bytes(b""), "expected the 12 train .* Received: 6 in 2"),
     "cut": (lambda path: path.write_bytes(path.read_bytes()[:-9]), "train-.*(truncated|corrupt)"),
@@ -214,9 +210,9 @@ SHARD_DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("kind", SHARD_DAMAGE)
-def test_damaged_shards(sharded, tmp_path, kind):
-    folder, (damage, message) = copied(sharded, tmp_path), SHARD_DAMAGE[kind]
+@pytest.mark.parametrize(("damage", "message"), SHARD_DAMAGE.values(), ids=SHARD_DAMAGE)
+def test_damaged_shards(sharded, tmp_path, damage, message):
+    folder = Path(shutil.copytree(sharded, tmp_path / "copy"))
     assert count(check(folder, shards.TRAIN)) == 12
     damage(folder / "train-00000-of-00002.tfrecord")
     with pytest.raises(ValueError, match=rf"^data\.dir: .*{message}"):
@@ -260,16 +256,14 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("kind", WRONG)
-def test_annotations_that_are_not_of_the_shards(sharded, tmp_path, kind):
-    folder, (change, message) = copied(sharded, tmp_path), WRONG[kind]
-    dataset = shards.Dataset.read(folder)
-    ids = shards.check(folder, dataset, shards.TEST)
+@pytest.mark.parametrize(("change", "message"), WRONG.values(), ids=WRONG)
+def test_annotations_that_are_not_of_the_shards(sharded, truth, tmp_path, change, message):
+    folder = Path(shutil.copytree(sharded, tmp_path / "copy"))
+    dataset, ids = shards.Dataset.read(folder), check(folder, shards.TEST)
     path = folder / "val.json"
-    content = json.loads(path.read_text())
-    assert shards.read_annotations(folder, dataset, ids)["images"] == content["images"]
-    change(content)
-    texts = ((json.dumps(content), message), ("", "an empty file"), ("{", "Invalid JSON"))
+    assert shards.read_annotations(folder, dataset, ids)["images"] == truth["images"]
+    change(truth)
+    texts = ((json.dumps(truth), message), ("", "an empty file"), ("{", "Invalid JSON"))
     for text, reason in (*texts, (None, "not found")):
         path.unlink() if text is None else path.write_text(text)
         with pytest.raises(ValueError, match=f"the annotations of the test images.*{reason}"):

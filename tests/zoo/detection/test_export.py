@@ -36,12 +36,9 @@ class Finds:
         return {name: array.numpy() for name, array in self.serve(tf.constant(images)).items()}
 
 
-def png(height: int, width: int) -> bytes:
-    return bytes(tf.io.encode_png(np.zeros((height, width, 3), "uint8")).numpy())
-
-
 def test_objects_of_files_of_any_size_have_boxes_in_their_pixels():
-    found = build_files_signature(Finds())(image_bytes=tf.constant([png(40, 60), png(20, 30)]))
+    images = [np.zeros((*size, 3), "uint8") for size in ((40, 60), (20, 30))]
+    found = build_files_signature(Finds())(image_bytes=tf.stack([*map(tf.io.encode_png, images)]))
     found = {name: value.numpy() for name, value in found.items()}
     boxes = [[[30, 0, 30, 40], [0] * 4], [[15, 0, 15, 20], [0] * 4]]  # left, top, width, height
     np.testing.assert_allclose(found["boxes"], boxes)

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 from support.commands import fail
 from support.damage import flip
-from support.pseudo_labels import label_files
+from support.pseudo_labels import JOB, label_files
 from support.record_files import jpeg
 
 from zoo.data.pseudo_records import parse
@@ -162,8 +162,7 @@ def test_report_counts_known_scores(tmp_path, figures, capsys):
         arrays |= {"sha256": np.zeros((len(scores), 32), "uint8")}
         arrays |= {"unreadable": np.array([f"x{i}" for i in range(70)])}
         np.savez(tmp_path / f"labels-0000{number}-of-00002.npz", **INDEX | arrays)
-    settings = {"top_k": 1, "temperature": 1.0, "batch_size": 1, "input": "", "ranges": ()}
-    of = job.Job(teacher="digits-0", class_names=("a", "b", "c"), **settings)
+    of = job.Job(teacher="digits-0", class_names=("a", "b", "c"), **JOB)
     report.write(tmp_path, job.Task(of, "", str(tmp_path), 2, False), 3, 1.5)
     found = read_report(tmp_path)
     scores = found["scores"]["images"]

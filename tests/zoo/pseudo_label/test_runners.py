@@ -3,6 +3,7 @@
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from support.pseudo_labels import JOB
 
 from zoo.pseudo_label.inputs import find_ranges
 from zoo.pseudo_label.job import Job, Task, finished
@@ -89,8 +90,7 @@ def test_bad_input_of_a_worker_is_one_line(error, kind, message):
 def test_images_of_other_processes_are_counted(teacher, shards, tmp_path, range_size):
     """Those of unknown number by the index; unfinished ranges not at all."""
     ranges, counted = find_ranges(f"{shards}/*", range_size, None, False), []
-    settings = {"top_k": 2, "temperature": 1.0, "batch_size": 8, "input": "", "ranges": ()}
-    job = Job(teacher=load_teacher(teacher).id, class_names=tuple("0123456789"), **settings)
+    job = Job(teacher=load_teacher(teacher).id, class_names=tuple("0123456789"), **JOB)
     task = Task(job, teacher, str(tmp_path / "labels"), len(ranges), False)
     (tmp_path / "labels").mkdir()
     numbered = list(enumerate(ranges))

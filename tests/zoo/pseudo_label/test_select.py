@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
-from support.pseudo_labels import png
+from support.pseudo_labels import JOB, png
 
 from zoo.data.pseudo_records import LABELS, PseudoLabel, parse, read_selection
 from zoo.files import write_json
@@ -66,8 +66,7 @@ def write_labels(folder, labels, shards):
         }
         none = dict.fromkeys(("unreadable", "damaged"), np.array([], "U"))
         np.savez(folder / f"{name}.npz", **columns, **none)
-    settings = {"top_k": 1, "temperature": 1, "batch_size": 8, "input": "x"}
-    job = Job(teacher="teacher", class_names=NAMES, ranges=({},) * shards, **settings)
+    job = Job(teacher="teacher", class_names=NAMES, **JOB | {"ranges": ({},) * shards})
     write_json(folder / "job.json", job.model_dump(mode="json"))
     return folder
 
@@ -76,7 +75,7 @@ def numbers_in(folder):
     """Names of the selected records, those of each file in their order."""
     files = [f"{folder}/{file.name}" for file in read_selection(folder).files]
     records = tf.data.TFRecordDataset(files).map(parse).as_numpy_iterator()
-    return [record["name"].decode() for record in records]
+    return [bytes(record["name"]).decode() for record in records]
 
 
 def best_of(labels, number, threshold, per_class):

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.pseudo_labels import JOB
 from support.record_files import jpeg
 
 from zoo.data.crops import decode
@@ -22,8 +23,7 @@ from zoo.pseudo_label.worker import label_range, most_probable
 @pytest.fixture
 def task(teacher, tmp_path) -> Task:
     loaded = load_teacher(teacher)
-    settings = {"top_k": 10, "temperature": 1.0, "batch_size": 4, "input": "", "ranges": ()}
-    job = Job(teacher=loaded.id, class_names=loaded.class_names, **settings)
+    job = Job(teacher=loaded.id, class_names=loaded.class_names, **JOB)
     return Task(job, teacher, str(tmp_path / "labels"), 1, False)
 
 
