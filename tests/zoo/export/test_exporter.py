@@ -53,32 +53,16 @@ def test_last_line_is_the_accuracy_and_versions_go_up(run, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "folder", "options"),
+    ("place", "options"),
     [
-        ("", "lambda_resnet14", {}),
-        (
-            "--default_signature image_bytes",
-            "lambda_resnet14",
-            {"default_signature": "image_bytes"},
-        ),
-        (
-            "--format onnx --quantize float16 --batch_size 2 --layout nchw",
-            "lambda_resnet14/onnx",
-            {"quantize": "float16", "batch_size": 2, "layout": "nchw"},
-        ),
-        (
-            "--format litert --quantize int8 --io_type uint8 --calibration p",
-            "lambda_resnet14/litert",
-            {"quantize": "int8", "io_type": "uint8", "calibration": PHOTOS},
-        ),
-        (
-            "--format onnx --quantize int8 --activation_type int8 --calibration p",
-            "lambda_resnet14/onnx",
-            {"quantize": "int8", "activation_type": "int8", "calibration": PHOTOS},
-        ),
+        ("", {}),
+        ("", {"default_signature": "image_bytes"}),
+        ("onnx", {"quantize": "float16", "batch_size": 2, "layout": "nchw"}),
+        ("litert", {"quantize": "int8", "io_type": "uint8", "calibration": PHOTOS}),
+        ("onnx", {"quantize": "int8", "activation_type": "int8", "calibration": PHOTOS}),
     ],
 )
-def test_folders_and_options(run, here, monkeypatch, arguments, folder, options):
+def test_folders_and_options(run, here, monkeypatch, place, options):
     Path("p").mkdir()
     for photo in PHOTOS:
         Image.new("L", (9, 9)).save(photo)
@@ -89,12 +73,14 @@ def test_folders_and_options(run, here, monkeypatch, arguments, folder, options)
         return SimpleNamespace(to=lambda parent: parent)
 
     monkeypatch.setattr(verify, "export_of", export_of)
-    asked = config("--run", run, *arguments.split())
-    assert export.run(asked) == Path("exports") / folder
-    assert calls == [("lambda_resnet14", Run(run), asked.format, Options(**options))]
+    given = options | ({"format": place} if place else {})
+    given |= {"calibration": "p"} if "calibration" in options else {}
+    arguments = [word for name, value in given.items() for word in (f"--{name}", value)]
+    assert export.run(config("--run", run, *arguments)) == Path("exports/lambda_resnet14") / place
+    assert calls == [("lambda_resnet14", Run(run), place or "saved_model", Options(**options))]
 
 
-def an_export(run, *differences: float) -> tuple[exporter.Export, list[str]]:
+def an_export(*differences: float) -> tuple[exporter.Export, list[str]]:
     """An export with two ways to be written; outputs of one signature differ by some numbers."""
     written: list[str] = []
 
@@ -106,38 +92,36 @@ def an_export(run, *differences: float) -> tuple[exporter.Export, list[str]]:
     checks = {"features": exporter.Check({"x": np.zeros((2, 3))}, lambda _: next(left))}
     checks["images"] = exporter.Check({}, lambda _: 0.0)
     writers = {way: partial(write, way) for way in ("folded", "variables")}
-    return exporter.Export(
-        "x", ["a"], {}, "", "saved_model", writers, checks, 1e-5, run=run
-    ), written
+    one = exporter.Export("x", ["a"], {}, "", "saved_model", writers, checks, 1e-5)
+    outputs = {"images": {}, "features": {"y": np.zeros((2, 4))}}
+    return replace(one, run=lambda *_: outputs), written
 
 
 def test_the_first_way_whose_outputs_are_equal_is_kept(tmp_path, capsys):
-    run = lambda *_: {"images": {}, "features": {"y": np.zeros((2, 4))}}  # noqa: E731
-    one, written = an_export(run, 1e-5)
+    one, written = an_export(1e-5)
     assert (one.to(tmp_path / "one") / "folded").exists()
     assert written == ["folded"]
-    two, written = an_export(run, 2e-5, 3e-6)
+    two, written = an_export(2e-5, 3e-6)
     folder = two.to(tmp_path / "two")
     assert written == ["folded", "variables"]
     assert [path.name for path in folder.iterdir() if path.suffix == ""] == ["variables"]
     assert "  differs by 2.0e-05 in features, more than 1e-05\n" in capsys.readouterr().out
     row = "| features | `x` float64 (batch, 3) | `y` float64 (batch, 4) | 3.0e-06 |"
     assert row in (folder / "model_card.md").read_text()
-    none, _ = an_export(run, 2e-5, 1e-4)
+    none, _ = an_export(2e-5, 1e-4)
     with pytest.raises(ValueError, match=r"from Keras by 1\.0e-04 in features.*; it was removed"):
         none.to(tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 
 def test_a_way_with_a_loss_is_kept_if_it_is_the_last(tmp_path, capsys):
-    run = lambda *_: {"images": {}, "features": {}}  # noqa: E731
     for losses, kept in (
         (["", "x"], "folded"),
         (["x", ""], "variables"),
         (["x", "y"], "variables"),
     ):
         left = iter(losses)
-        one, _ = an_export(run, 0, 0)
+        one, _ = an_export(0, 0)
         folder = replace(one, loss=lambda _, left=left: next(left)).to(tmp_path / "x")
         assert (folder / kept).exists()
         written = f"written as {kept}" in (folder / "model_card.md").read_text()
@@ -153,13 +137,13 @@ def test_outputs_that_are_not_finite_are_never_equal(tmp_path):
     check = exporter.Check({}, partial(exporter.largest_difference, expected))
 
     def of(y):
-        one, _ = an_export(lambda *_: {"images": {"y": np.array(y)}})
-        return replace(one, checks={"images": check}, allowed=verify.MAX_DIFFERENCE["int8"])
+        run = lambda *_: {"images": {"y": np.array(y)}}  # noqa: E731
+        allowed = verify.MAX_DIFFERENCE["int8"]
+        return replace(an_export()[0], run=run, checks={"images": check}, allowed=allowed)
 
+    message = "by outputs of images: missing, of other shapes, or n"
     for wrong in ([[0, np.nan]], [[0, -np.inf]], [[0]]):
-        with pytest.raises(
-            ValueError, match="by outputs of images: missing, of other shapes, or n"
-        ):
+        with pytest.raises(ValueError, match=message):
             of(wrong).to(tmp_path)
     assert of([[9.0, 0]]).to(tmp_path).name == "1"
 
@@ -173,9 +157,7 @@ def test_exports_at_the_same_time_are_versions(tmp_path):
         (folder / "written by").write_text(str(threading.get_ident()))
         writing.wait(timeout=60)
 
-    one = replace(
-        an_export(lambda *_: {"images": {}, "features": {}}, 0, 0, 0)[0], writers={"x": write}
-    )
+    one = replace(an_export(0, 0, 0)[0], writers={"x": write})
     with ThreadPoolExecutor(3) as pool:
         folders = list(pool.map(lambda _: one.to(tmp_path / "x"), range(3)))
     assert sorted(folder.name for folder in folders) == ["1", "2", "3"]
@@ -187,34 +169,30 @@ def test_exports_at_the_same_time_are_versions(tmp_path):
 @pytest.mark.parametrize(
     ("format_name", "options"),
     [
-        (
-            "onnx",
-            ("--quantize", "float16", "--lambda_maps", "c5_block1_2_lambda", "--layout", "nchw"),
-        ),
-        ("openvino", ("--batch_size", 4)),
-        ("onnx", ("--quantize", "int8", "--layout", "nchw")),
-        ("onnx", ("--quantize", "int8", "--activation_type", "int8")),
-        ("openvino", ("--quantize", "int8")),
-        ("litert", ("--quantize", "int8", "--io_type", "uint8", "--batch_size", 1)),
+        ("onnx", "--quantize float16 --lambda_maps c5_block1_2_lambda --layout nchw"),
+        ("openvino", "--batch_size 4"),
+        ("onnx", "--quantize int8 --layout nchw"),
+        ("onnx", "--quantize int8 --activation_type int8"),
+        ("openvino", "--quantize int8"),
+        ("litert", "--quantize int8 --io_type uint8 --batch_size 1"),
     ],
 )
 def test_formats(run, tmp_path, capsys, format_name, options):
+    arguments = ["--format", format_name, *options.split(), "--output", tmp_path / "exports"]
     if "int8" in options:
         (tmp_path / "photos").mkdir()
         for i, photo in enumerate(5 * load_sample_images().images):  # of several sizes
             photo = Image.fromarray(photo).resize((80 + i, 60 - i))
             photo.save(tmp_path / "photos" / f"{i}.jpg")
-        options += ("--calibration", tmp_path / "photos")
-    output = ("--output", tmp_path / "exports")
-    folder = export.run(config("--run", run, "--format", format_name, *options, *output))
+        arguments += ["--calibration", tmp_path / "photos"]
+    folder = export.run(config("--run", run, *arguments))
     assert folder == tmp_path / "exports" / "lambda_resnet14" / format_name / "1"
     printed = capsys.readouterr().out
     assert "  serving_default: largest difference from Keras " in printed
     assert "the same most probable class for " in printed
     if "int8" in options:
-        assert re.search(
-            r"int8 takes \d+\.\d\d of float32's time here: .* ms for \d images", printed
-        )
+        speed = r"int8 takes \d+\.\d\d of float32's time here: .* ms for \d images"
+        assert re.search(speed, printed)
         assert "test accuracy" in (folder / "model_card.md").read_text().split("in Keras")[0]
     _run_the_code_of_the_card(folder)
 
