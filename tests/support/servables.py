@@ -1,5 +1,6 @@
-"""Small models as they are exported, and what every format of them has to answer."""
+"""Small models as they are exported, images for them, and what exports predict."""
 
+from functools import partial
 from pathlib import Path
 
 import keras
@@ -9,7 +10,10 @@ from PIL import Image
 from lambda_keras.applications import preprocess_input
 from lambda_keras.applications.preprocessing import preprocessing_of
 from support.networks import calibrate, randomize
-from zoo.export.runtimes import run
+from zoo.export.base import DEFAULT, Options, Runtime
+from zoo.export.exporter import Check, largest_difference
+from zoo.export.formats import FORMATS
+from zoo.export.verify import as_in_file
 from zoo.inference.classifier import Classifier, predict
 from zoo.registry import create_model
 
@@ -25,32 +29,34 @@ def pixels(count: int, size: int, seed: int = 0) -> np.ndarray:
     return patches.repeat(size // 4, 1).repeat(size // 4, 2).astype("float32")
 
 
-def small_servable(name: str, classes: int = 10, **others) -> Classifier:
+def small_servable(name: str, **others) -> Classifier:
     """A small model, with other arguments of its constructor, that tells images apart."""
     size, arguments, scale = SMALL[name]
     keras.utils.set_random_seed(0)
-    model = create_model(name, input_shape=(size, size, 3), classes=classes, **arguments, **others)
+    model = create_model(name, input_shape=(size, size, 3), classes=10, **arguments, **others)
     randomize(model)
     calibrate(model, preprocess_input(pixels(64, size, seed=1)))
     kernel = model.get_layer("predictions").kernel
     kernel.assign(scale * kernel)
-    names = [f"class {i}" for i in range(classes)]
-    return Classifier(name, model, preprocessing_of(name, size), names)
+    return Classifier(name, model, preprocessing_of(name, size), [f"class {i}" for i in range(10)])
 
 
-def answers(format_name: str, folder: Path, images: np.ndarray) -> np.ndarray:
-    """Outputs of an export in a process that has its runtime alone."""
-    outputs = run(format_name, folder, {"serving_default": {"images": images}})
-    assert list(outputs["serving_default"]) == ["probabilities"]
-    return outputs["serving_default"]["probabilities"]
+def probabilities(runtime: Runtime, images: np.ndarray) -> np.ndarray:
+    """What an export predicts, which has no other output."""
+    outputs = runtime.run("serving_default", {"images": images})
+    assert list(outputs) == ["probabilities"]
+    return outputs["probabilities"]
 
 
-def assert_answers_like_keras(servable: Classifier, format_name: str, folder: Path) -> None:
-    """Predicts a batch of 32, the largest that is sent at once, and 3 images more."""
-    images = pixels(35, servable.image_size)
-    expected = predict(servable.model, images)
-    assert expected.std(axis=0).max() > 0.01  # else any answer would do
-    np.testing.assert_allclose(answers(format_name, folder, images), expected, rtol=0, atol=1e-5)
+def int8_difference(form: str, servable: Classifier, folder: Path, count: int, **others) -> float:
+    """Writes an export in 8 bits, calibrated on images; by how much its probabilities differ."""
+    files = write_images(folder, count)
+    options = Options("int8", files, **others)
+    FORMATS[form].write(servable, folder / "1", options)
+    images = np.stack([servable.view(path) for path in files[: options.batch_size]])
+    expected = {"probabilities": predict(servable.model, images)}
+    check = as_in_file(Check({"images": images}, partial(largest_difference, expected)), options)
+    return check.difference(FORMATS[form].runtime(folder / "1", 1).run(DEFAULT, check.inputs))
 
 
 def write_images(folder: Path, count: int) -> list[Path]:

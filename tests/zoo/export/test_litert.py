@@ -1,23 +1,17 @@
 """LiteRT: operations, quantization."""
 
 import dataclasses
-from functools import partial
 
 import keras
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
-from support.servables import pixels, write_images
+from support.servables import int8_difference, pixels, probabilities
 
 from lambda_keras.layers.pooling import SymmetricMaxPooling2D
 from zoo.export import litert, verify
 from zoo.export.base import Options
-from zoo.export.exporter import Check, largest_difference
 from zoo.inference.classifier import predict
-
-
-def write(servable, folder, *options):
-    litert.LiteRT().write(servable, folder, Options(*options))
 
 
 def interpreter_of(folder):
@@ -30,35 +24,31 @@ def interpreter_of(folder):
 def plain(servable, tmp_path_factory):
     """Export without quantization."""
     folder = tmp_path_factory.mktemp("litert") / "plain"
-    write(servable, folder)
+    litert.LiteRT().write(servable, folder, Options())
     return folder
 
 
-@pytest.mark.parametrize("quantize", [None, "float16"])
-def test_all_operations_are_built_in(servable, plain, tmp_path, quantize):
-    if quantize is not None:
-        write(servable, tmp_path, quantize)
-    folder = plain if quantize is None else tmp_path
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_all_operations_are_built_in(servable, plain, tmp_path, precision):
+    folder = plain
+    if precision == "float16":
+        folder = tmp_path
+        litert.LiteRT().write(servable, folder, Options("float16"))
     interpreter = interpreter_of(folder)
     names = {operation["op_name"] for operation in interpreter._get_ops_details()}
     assert {"CONV_2D", "BATCH_MATMUL", "SOFTMAX"} <= names
     assert not [name for name in names if name.startswith("Flex") or "CUSTOM" in name]
     types = {one["dtype"] for one in interpreter.get_tensor_details()}
-    assert (np.float16 in types) == (quantize == "float16")
+    assert (np.float16 in types) == (precision == "float16")
     images = pixels(8, 16)
-    found = litert.Runtime(folder).run("serving_default", {"images": images})
-    difference = np.abs(found["probabilities"] - predict(servable.model, images)).max()
-    assert 0 < difference < verify.MAX_DIFFERENCE[quantize or "float32"]
+    found = probabilities(litert.Runtime(folder), images)
+    difference = np.abs(found - predict(servable.model, images)).max()
+    assert 0 < difference < verify.MAX_DIFFERENCE[precision]
 
 
 def test_int8_is_calibrated_on_images(servable, tmp_path):
-    files = write_images(tmp_path, 16)
-    write(servable, tmp_path / "int8", "int8", files)
-    images = np.stack([servable.view(path) for path in files])
-    expected = predict(servable.model, images)
-    found = litert.Runtime(tmp_path / "int8").run("serving_default", {"images": images})
-    assert 1e-4 < np.abs(found["probabilities"] - expected).max() < 0.1
-    interpreter = interpreter_of(tmp_path / "int8")
+    assert 1e-4 < int8_difference("litert", servable, tmp_path, 16) < 0.1
+    interpreter = interpreter_of(tmp_path / "1")
     ends = interpreter.get_input_details() + interpreter.get_output_details()
     assert [end["dtype"] for end in ends] == [np.float32, np.float32]
     tensors = interpreter.get_tensor_details()
@@ -67,10 +57,11 @@ def test_int8_is_calibrated_on_images(servable, tmp_path):
 
 @pytest.mark.parametrize(("io_type", "zero_point"), [("int8", -128), ("uint8", 0)])
 def test_integers_alone_and_static_shapes(servable, tmp_path, io_type, zero_point):
-    files = write_images(tmp_path, 16)
-    write(servable, tmp_path / "1", "int8", files, 2, io_type)
+    difference = int8_difference("litert", servable, tmp_path, 16, batch_size=2, io_type=io_type)
+    assert difference < 0.1
     interpreter = interpreter_of(tmp_path / "1")
     ends = [interpreter.get_input_details()[0], interpreter.get_output_details()[0]]
+    assert [np.dtype(end["dtype"]).name for end in ends] == [io_type] * 2
     assert [end["quantization"] for end in ends] == [(1, zero_point), (1 / 256, zero_point)]
     assert [end["shape_signature"].tolist() for end in ends] == [[2, 16, 16, 3], [2, 10]]
     tensors = {one["index"]: one for one in interpreter.get_tensor_details()}
@@ -79,13 +70,6 @@ def test_integers_alone_and_static_shapes(servable, tmp_path, io_type, zero_poin
         assert operation["op_name"] not in ("SHAPE", "PACK", "STRIDED_SLICE")
         used = [tensors[i] for i in (*operation["inputs"], *operation["outputs"]) if i in tensors]
         assert np.float32 not in [one["dtype"] for one in used]
-    images = np.stack([servable.view(path) for path in files[:2]])
-    expected = predict(servable.model, images)
-    check = Check({"images": images}, partial(largest_difference, {"probabilities": expected}))
-    check = verify.as_in_file(check, Options(io_type=io_type))
-    outputs = litert.Runtime(tmp_path / "1").run("serving_default", check.inputs)
-    assert outputs["probabilities"].dtype == io_type
-    assert check.difference(outputs) < 0.1
 
 
 def test_other_scales_of_integers_are_refused(plain):
@@ -108,9 +92,4 @@ def test_int8_with_symmetric_pooling(servable, tmp_path):
     x = keras.layers.Conv2D(8, 3, activation="silu")(inputs)
     x = keras.layers.GlobalAveragePooling2D()(SymmetricMaxPooling2D()(x))
     model = keras.Model(inputs, keras.layers.Dense(10, "softmax")(x))
-    servable = dataclasses.replace(servable, model=model)
-    files = write_images(tmp_path, 8)
-    write(servable, tmp_path / "int8", "int8", files)
-    images = np.stack([servable.view(path) for path in files])
-    found = litert.Runtime(tmp_path / "int8").run("serving_default", {"images": images})
-    np.testing.assert_allclose(found["probabilities"], predict(model, images), rtol=0, atol=0.02)
+    assert int8_difference("litert", dataclasses.replace(servable, model=model), tmp_path, 8) < 0.02

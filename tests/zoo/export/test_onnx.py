@@ -4,7 +4,7 @@ import numpy as np
 import onnx as library
 import onnxruntime
 import pytest
-from support.servables import pixels, write_images
+from support.servables import int8_difference, pixels, probabilities
 
 from lambda_keras.applications import preprocess_input
 from zoo.export import onnx, verify
@@ -24,8 +24,8 @@ def test_channels_first_static_shapes_and_halves(servable, tmp_path):
     (node,) = runtime._session.get_inputs()
     assert (node.name, node.shape) == ("images", [2, 3, 16, 16])
     images = pixels(2, 16)
-    found = runtime.run("serving_default", {"images": images.transpose(0, 3, 1, 2)})
-    difference = np.abs(found["probabilities"] - predict(servable.model, images)).max()
+    found = probabilities(runtime, images.transpose(0, 3, 1, 2))
+    difference = np.abs(found - predict(servable.model, images)).max()
     assert 0 < difference < verify.MAX_DIFFERENCE["float16"]
 
 
@@ -34,9 +34,8 @@ KINDS = ("Conv", "MatMul", "QuantizeLinear", "DequantizeLinear")
 
 @pytest.mark.parametrize("activation_type", ["int8", "uint8"])
 def test_int8_has_convolutions_in_8_bits(servable, tmp_path, activation_type):
-    files = write_images(tmp_path, 12)
-    options = Options("int8", files, 2, layout="nchw", activation_type=activation_type)
-    onnx.Onnx().write(servable, tmp_path / "1", options)
+    options = {"batch_size": 2, "layout": "nchw", "activation_type": activation_type}
+    assert 1e-4 < int8_difference("onnx", servable, tmp_path, 12, **options) < 0.1
     graph = library.load(tmp_path / "1" / "model.onnx").graph
     kinds = {kind: [one for one in graph.node if one.op_type == kind] for kind in KINDS}
     floats, quantized = (
@@ -54,12 +53,6 @@ def test_int8_has_convolutions_in_8_bits(servable, tmp_path, activation_type):
     else:
         assert all(biases)
         assert any(point.dtype == np.uint8 and point.any() for point in points)
-    images = np.stack([servable.view(path) for path in files[:2]])
-    found = onnx.Runtime(tmp_path / "1", 1).run(
-        "serving_default", {"images": images.transpose(0, 3, 1, 2)}
-    )
-    difference = np.abs(found["probabilities"] - predict(servable.model, images)).max()
-    assert 1e-4 < difference < 0.1
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -76,7 +69,7 @@ def test_lambda_maps_are_those_of_the_zoo(servable, tmp_path):
     images = pixels(3, 16)
     runtime = onnx.Runtime(tmp_path, 1)
     assert set(runtime.signatures()) == {"serving_default", "lambda_maps"}
-    assert list(runtime.run("serving_default", {"images": images})) == ["probabilities"]
+    assert len(probabilities(runtime, images)) == 3
     outputs = runtime.run("lambda_maps", {"images": images})
     expected = predict(servable.model, images)
     np.testing.assert_allclose(outputs["probabilities"], expected, rtol=0, atol=1e-5)

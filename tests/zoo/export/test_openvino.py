@@ -4,12 +4,11 @@ import gc
 import os
 import re
 import signal
-from functools import partial
 
 import keras
 import numpy as np
 import pytest
-from support.servables import pixels, write_images
+from support.servables import int8_difference, pixels, probabilities, write_images
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from lambda_keras.layers import LambdaLayer
@@ -35,16 +34,11 @@ def in_8_bits(folder) -> list[str]:
 
 @pytest.mark.slow
 def test_int8_is_calibrated_on_images(servable, tmp_path):
-    files = write_images(tmp_path, 12)
-    openvino.OpenVINO().write(servable, tmp_path / "1", Options("int8", files))
+    assert 1e-4 < int8_difference("openvino", servable, tmp_path, 12) < 0.1
     assert exit_code_after_a_signal() == 0
     quantized = in_8_bits(tmp_path / "1")
     assert len(quantized) > 20
     assert any("lambda_1/MatMul" in name for name in quantized)
-    images = np.stack([servable.view(path) for path in files])
-    found = openvino.Runtime(tmp_path / "1", 1).run("serving_default", {"images": images})
-    difference = np.abs(found["probabilities"] - predict(servable.model, images)).max()
-    assert 1e-4 < difference < 0.1
 
 
 @pytest.mark.slow
@@ -62,8 +56,8 @@ def test_operations_stay_in_float32_for_accuracy(servable, tmp_path):
         (note,) = openvino.OpenVINO().write(servable, folder, options)
         notes[max_loss] = note.removeprefix("in float32 for the sake of accuracy: ")
         rounded[max_loss] = {name.rpartition("/fq_")[0] for name in in_8_bits(folder)}
-        run = partial(openvino.Runtime(folder, 1).run, "serving_default")
-        found = [run({"images": two})["probabilities"] for two in np.split(images, 80)]
+        runtime = openvino.Runtime(folder, 1)
+        found = [probabilities(runtime, two) for two in np.split(images, 80)]
         right[max_loss] = (np.concatenate(found).argmax(-1) == classes).mean()
     assert exit_code_after_a_signal() == 0
     assert notes[1] == "nothing"
@@ -82,8 +76,8 @@ def test_lambda_layers_on_large_maps_with_large_scopes(tmp_path):
     classifier = Classifier("large", model, Preprocessing(24, 1), "abcd")
     openvino.OpenVINO().write(classifier, tmp_path, Options())
     images = pixels(2, 24)
-    found = openvino.Runtime(tmp_path, 1).run("serving_default", {"images": images})
-    np.testing.assert_allclose(found["probabilities"], predict(model, images), atol=1e-5)
+    found = probabilities(openvino.Runtime(tmp_path, 1), images)
+    np.testing.assert_allclose(found, predict(model, images), atol=1e-5)
 
 
 def test_bfloat16_rounds(servable, tmp_path):
@@ -92,9 +86,7 @@ def test_bfloat16_rounds(servable, tmp_path):
     names = [str(one._model.get_property("INFERENCE_PRECISION_HINT")) for one in runtimes]
     assert "float32" in names[0]
     assert "bfloat16" in names[1]
-    exact, found = (
-        one.run("serving_default", {"images": pixels(3, 16)})["probabilities"] for one in runtimes
-    )
+    exact, found = (probabilities(one, pixels(3, 16)) for one in runtimes)
     assert np.abs(found - exact).max() < 0.1  # processors without bfloat16 compute in float32
 
 

@@ -11,8 +11,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from support import leftovers
+from support.servables import pixels, probabilities
 
 from zoo.export import runtimes
+from zoo.export.base import DEFAULT
 from zoo.export.formats import FORMATS
 from zoo.export.runtimes import _in_batches, run
 
@@ -20,16 +22,11 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "exports"
 
 
 def test_outputs_of_a_process_are_those_of_the_runtime():
-    images = np.random.default_rng(0).uniform(0, 255, (3, 16, 16, 3)).astype("float32")
-    inputs = {"serving_default": {"images": images}}
-    found = run("onnx", FIXTURES / "onnx", inputs)
-    expected = (
-        FORMATS["onnx"].runtime(FIXTURES / "onnx").run("serving_default", inputs.popitem()[1])
-    )
-    assert found.keys() == {"serving_default"}
-    assert found["serving_default"].keys() == expected.keys()
-    for name, array in expected.items():
-        np.testing.assert_allclose(found["serving_default"][name], array, atol=1e-6)
+    images = pixels(3, 16)
+    found = run("onnx", FIXTURES / "onnx", {DEFAULT: {"images": images}})
+    assert {key: list(arrays) for key, arrays in found.items()} == {DEFAULT: ["probabilities"]}
+    expected = probabilities(FORMATS["onnx"].runtime(FIXTURES / "onnx"), images)
+    np.testing.assert_allclose(found[DEFAULT]["probabilities"], expected, atol=1e-6)
     with pytest.raises(ValueError, match=r"(?s)with the runtime of its format alone: .*names"):
         run("onnx", FIXTURES / "onnx", {"serving_default": {"names": images}})
 
