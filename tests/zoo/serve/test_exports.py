@@ -60,18 +60,6 @@ def test_other_folders(path, message):
         find(Path(path))
 
 
-@pytest.mark.parametrize("name", ["saved_model", "onnx"])
-def test_runtimes(name):
-    """Fixtures of both formats are of one network."""
-    (runtime, second) = find(FIXTURES / name).load(2, threads=1)
-    assert (runtime is second) == (name == "saved_model")
-    inputs, outputs = runtime.signatures()["serving_default"]
-    assert inputs == {"images": ("float32", [-1, 16, 16, 3])}
-    assert outputs == {"probabilities": ("float32", [-1, 10])}
-    found = runtime.run("serving_default", {"images": np.zeros((2, 16, 16, 3), "float32")})
-    assert found["probabilities"].sum() == pytest.approx(2, abs=1e-5)
-
-
 class Recorded:
     """A runtime of two signatures that keeps what it was called with."""
 

@@ -73,16 +73,6 @@ def test_the_line_of_curl(server, photos):
     assert run.stdout.startswith('{"predictions":[{"'), run.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signals_end_it(number):
-    with command(str(FIXTURES / "exports" / "onnx"), "--name", "digits") as (process, url):
-        status = requests.get(f"{url}/v1/models/digits", timeout=60).json()
-        assert status["model_version_status"][0]["version"] == "1"
-        process.send_signal(number)
-        assert process.wait(30) == 0
-        assert process.stdout.read().endswith("stopped\n")
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_no_process_is_left(number):
     """With large requests that run, of which each gets an answer if the server can give one.
@@ -110,4 +100,5 @@ def test_no_process_is_left(number):
             assert process.wait(60) == (-9 if number == signal.SIGKILL else 0)
             answers = {one.result(60) for one in asked}
         assert answers <= ({200, None} if number == signal.SIGKILL else {200, 503})
+        assert process.stdout.read().endswith("stopped\n") == (number != signal.SIGKILL)
         assert not psutil.wait_procs(children, 10)[1]

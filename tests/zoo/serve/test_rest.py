@@ -33,7 +33,11 @@ def zipped(content: bytes) -> bytes:
 
 
 def read(**content):
-    return read_request(json.dumps(content).encode(), SIGNATURES, 100)
+    return parse(json.dumps(content).encode())
+
+
+def parse(body: bytes):
+    return read_request(body, SIGNATURES, 100)
 
 
 files = partial(read, signature_name="files")
@@ -95,10 +99,7 @@ BASE64 = 'expected standard base64 of a file in {"b64": "..."}, encoded once'
         (partial(integers, instances=[[1, 2], [3]]), r"Received: a list of 1 at \[1\]"),
         (partial(read, instances=ZEROS * 51), "expected at most 100 images at a time. Received: 1"),
         (partial(read, inputs=ZEROS * 51), "expected at most 100 images at a time. Received: 102"),
-        (
-            partial(read, signature_name="large", inputs=[1] * 3),
-            "33554432 numbers. Received: 50331648",
-        ),
+        (partial(read, signature_name="large", inputs=[1] * 3), "33554432 numbers. Rec.* 50331648"),
         (partial(read, instances=np.full((1, 2, 3), 1e300).tolist()), "Received: larger numbers"),
         (partial(integers, instances=[[256]]), "Received: larger numbers"),
         (partial(integers, instances=[[0.5]]), "Received: float"),
@@ -106,6 +107,17 @@ BASE64 = 'expected standard base64 of a file in {"b64": "..."}, encoded once'
         (partial(files, instances=[{"b64": 5}]), f"{BASE64}.* 5"),
         (partial(files, instances=[{"b64": DATA_URL}]), f"{BASE64}.*'data:"),
         (partial(files, instances=[{"b64": b64(JPEG)["b64"][:-1]}]), f"{BASE64}.*padding"),
+        (partial(parse, b" \n"), "expected a JSON object. Received: an empty body"),
+        (partial(parse, b"{"), r"expected JSON \(unexpected end of data: "),
+        (partial(parse, b'{"instances": [NaN]}'), "finite, .*. Received: NaN at position 15"),
+        (partial(parse, '{"ä": [1, -Infinity]}'.encode()), ".* Received: Infinity at position 11"),
+        (partial(parse, b"[" * 2000), r"expected JSON \(.*depth"),
+        (partial(parse, b'{"\xc3\xa4": "\xe4"}'), "in UTF-8. Received: byte 0xe4 at position 8"),
+        (partial(parse, b"\xef\xbb\xbf{}"), "without a byte order mark. Received: one"),
+        (partial(parse, zipped(b"{}")), "Received: gzip without the header Content-Encoding: gzip"),
+        (partial(parse, b'"\\ud800"'), r"expected JSON \(.*surrogate"),
+        (partial(parse, b"[1e400]"), r"expected JSON \(.*infinity"),
+        (partial(parse, b"a=b"), r"expected JSON \(unexpected character"),
     ],
 )
 def test_bad_requests(call, message):
@@ -113,27 +125,6 @@ def test_bad_requests(call, message):
         call()
     assert caught.value.status == 400
     assert len(str(caught.value)) < 510
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        (b" \n", "expected a JSON object. Received: an empty body"),
-        (b"{", r"expected JSON \(unexpected end of data: "),
-        (b'{"instances": [NaN]}', "numbers that are finite, .*. Received: NaN at position 15"),
-        ('{"ä": [1, -Infinity]}'.encode(), ".* Received: Infinity at position 11"),
-        (b"[" * 2000, r"expected JSON \(.*depth"),
-        (b'{"\xc3\xa4": "\xe4"}', "expected JSON in UTF-8. Received: byte 0xe4 at position 8"),
-        (b"\xef\xbb\xbf{}", "without a byte order mark. Received: one"),
-        (zipped(b"{}"), "Received: gzip without the header Content-Encoding: gzip"),
-        (b'"\\ud800"', r"expected JSON \(.*surrogate"),
-        (b"[1e400]", r"expected JSON \(.*infinity"),
-        (b"a=b", r"expected JSON \(unexpected character"),
-    ],
-)
-def test_no_json(body, message):
-    with pytest.raises(Refused, match=message):
-        read_request(body, SIGNATURES, 100)
 
 
 @pytest.mark.parametrize(
@@ -150,14 +141,15 @@ def test_bodies_of_many_elements_are_refused_at_once(repeated):
     assert time.process_time() - begin < 0.5
 
 
+def images_of(shape) -> dict:
+    return {"serving_default": ({"images": ("float32", shape)}, {})}
+
+
 def test_the_first_list_that_does_not_fit_ends_a_request(monkeypatch):
     """Where images of any size allow so many elements, as for detectors."""
     monkeypatch.setattr(rest, "FEW", 2**8)
-    signatures = {"serving_default": ({"images": ("uint8", [-1, -1, -1, 3])}, {})}
+    signatures = images_of([-1, -1, -1, 3])
     images = np.zeros((1, 30, 40, 3), "uint8").tolist()
-    body = json.dumps({"instances": images}).encode()
-    assert rest.is_large(body, signatures, 16)
-    assert read_request(body, signatures, 1).inputs["images"].shape == (1, 30, 40, 3)
     images[0][1][2] = [0, 0]
     body = json.dumps({"instances": images}).encode()
     with pytest.raises(Refused, match=r"Received: a list of 2 at \[0\]\[1\]\[2\]"):
@@ -166,11 +158,11 @@ def test_the_first_list_that_does_not_fit_ends_a_request(monkeypatch):
         read_request(b'{"instances":[' + b"[]," * 2**9 + b"[]]}", signatures, 9)
 
 
-@pytest.mark.parametrize("size", [1, 2, 5, 32])
-def test_a_large_request_is_allowed(monkeypatch, size):
-    """As many images of a network as may wait."""
+@pytest.mark.parametrize(("size", "side"), [(1, 1), (2, 2), (5, 5), (32, 32), (32, -1)])
+def test_a_large_request_is_allowed(monkeypatch, size, side):
+    """As many images of a network as may wait; detectors take any size."""
     monkeypatch.setattr(rest, "FEW", 2**5)
-    signatures = {"serving_default": ({"images": ("float32", [-1, size, size, 3])}, {})}
+    signatures = images_of([-1, side, side, 3])
     pixels = np.zeros((16, size, size, 3), "uint8")
     body = json.dumps({"instances": [{"images": one} for one in pixels.tolist()]}).encode()
     assert rest.is_large(body, signatures, 16)
@@ -226,13 +218,9 @@ def test_bad_encodings(encoding, body, status, message):
 
 
 def test_gzip():
-    for encoding, body in {
-        "": b"abc",
-        "identity": b"abc",
-        "gzip": zipped(b"abc"),
-        "x-gzip": zipped(b"a") + zipped(b"bc"),
-    }.items():
-        assert rest.decompress(body, encoding, 3) == b"abc"
+    assert rest.decompress(b"abc", "", 3) == rest.decompress(b"abc", "identity", 3) == b"abc"
+    assert rest.decompress(zipped(b"abc"), "gzip", 3) == b"abc"
+    assert rest.decompress(zipped(b"a") + zipped(b"bc"), "x-gzip", 3) == b"abc"
 
 
 def test_outputs_that_are_not_finite():
