@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
-from gradio_client import Client, exceptions, handle_file
+from gradio_client import Client, handle_file
 from PIL import Image
 from sklearn.datasets import load_sample_images
 from support import commands, needs
@@ -79,7 +79,7 @@ def china(tmp_path_factory) -> Path:
 
 
 @pytest.mark.slow
-def test_programs_can_use_it(server, run, china, tmp_path):
+def test_programs_can_use_it(server, run, china):
     client = Client(server, verbose=False, analytics_enabled=False)
     answer = client.predict(handle_file(china), api_name="/predict")
     classifier = Run(run).load()
@@ -94,11 +94,6 @@ def test_programs_can_use_it(server, run, china, tmp_path):
     with Image.open(view) as image, Image.open(maps) as other:
         assert image.size == (480, 480)
         assert other.width > other.height > 500  # two maps, side by side
-    broken = tmp_path / "broken.jpg"
-    broken.write_bytes(china.read_bytes()[:5000])
-    with pytest.raises(exceptions.AppError, match=r"^unreadable image: broken.jpg \(") as error:
-        client.predict(handle_file(broken), api_name="/predict")
-    assert "/" not in str(error.value)
 
 
 def call(server: str, name: str, *data) -> str:
@@ -197,9 +192,7 @@ def test_host_that_others_can_reach_too():
 
 
 def test_a_port_in_use_comes_before_the_model(capsys, no_model):
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
+    with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         error = fail(capsys, "--run", "runs", "--port", str(port))
     assert f"Received: 127.0.0.1:{port}" in error
