@@ -28,6 +28,12 @@ def published(tmp_path_factory) -> Path:
     return shutil.copytree(FIXTURES / "published_classifier", folder)
 
 
+@pytest.fixture
+def copy(published, tmp_path) -> Path:
+    """Copy of the published folder, which a test may change."""
+    return shutil.copytree(published, tmp_path / "copy")
+
+
 def write_image(path: Path, color, size=(40, 30)) -> Path:
     """Writes a noisy picture of one colour."""
     path.parent.mkdir(parents=True, exist_ok=True)

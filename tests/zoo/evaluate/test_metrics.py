@@ -205,10 +205,7 @@ def test_files(tmp_path):
     assert result.macro_f1 == pytest.approx(np.mean([1, 4 / 5, 2 / 5]))
     ClassifierReport(result, {}).write("title", {"run": "runs/some"}, tmp_path)
     names = ("confusion", "mistakes", "thresholds")
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "evaluation.json",
-        *(f"{name}.png" for name in names),
-    }
+    assert {path.stem for path in tmp_path.iterdir()} == {"evaluation", *names}
     for name in names:
         with Image.open(tmp_path / f"{name}.png") as picture:
             assert min(picture.size) > 200

@@ -71,16 +71,6 @@ def test_answers_are_those_of_the_model(china, tmp_path, classifier):
         np.testing.assert_allclose(got, probabilities[order], rtol=1e-4)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5])
-def test_several_images_are_predicted_in_batches(classifier, count):
-    classifier = replace(classifier, batch_size=2)
-    pixels = np.random.default_rng(0).integers(0, 256, (count, 20, 20, 3), "uint8")
-    alone = [classifier(image, top=2) for image in pixels]
-    for found, expected in zip(classifier(pixels, top=2), alone, strict=True):
-        assert [one.index for one in found] == [one.index for one in expected]
-        assert found[0].probability == pytest.approx(expected[0].probability, rel=1e-4)
-
-
 @pytest.mark.parametrize(
     ("resize", "text"),
     [
@@ -154,7 +144,7 @@ def test_computing_in_bfloat16(classifier):
     ("labels", "message"),
     [
         (None, r"1000 classes of ImageNet \(--labels names others\): .*do not"),
-        ("a\nb\n", "with 2 classes: .*do not fit the model"),
+        ("a\nb\n", r"^with 2 classes: .*do not fit the model.* or channels\): "),
         ("a\n", r"^class_names: expected the names of two or more classes\. Received: \['a'\]"),
     ],
 )
@@ -163,8 +153,8 @@ def test_weights_that_do_not_fit(tmp_path, labels, message):
     network = create_model("lambda_resnet14", classes=3, input_shape=(16, 16, 3), filters=4)
     network.save_weights(weights)
     path.write_text(labels or "")
-    source = ClassifierOptions.model_construct(
-        run=None, model="lambda_resnet14", weights=str(weights), labels=labels and path
-    )
-    with pytest.raises(ValueError, match=message):
-        choose(source).load()
+    named = {"model": "lambda_resnet14", "weights": str(weights), "labels": labels and path}
+    source = choose(ClassifierOptions.model_construct(run=None, **named))
+    with pytest.raises(ValueError, match=message) as caught:
+        replace(source, overrides={"filters": 4}).load()
+    assert "adapt_weights" not in str(caught.value)  # advice to callers of the constructor

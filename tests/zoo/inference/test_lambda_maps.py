@@ -36,10 +36,15 @@ CASES = {
 
 def network(grid, **arguments) -> keras.Model:
     """One lambda layer behind a dense one, with random weights and statistics."""
-    settings = {"num_heads": 3, "key_dim": 4, "scope": 3, **arguments}
-    inputs = keras.Input((*grid, 3))
-    hidden = keras.layers.Dense(5)(inputs)
-    model = keras.Model(inputs, LambdaLayer(12, name="looking", **settings)(hidden))
+    settings = {"num_heads": 3, "key_dim": 4, "scope": 3, "name": "looking", **arguments}
+    return randomized((*grid, 3), keras.layers.Dense(5), LambdaLayer(12, **settings))
+
+
+def randomized(shape, *layers) -> keras.Model:
+    outputs = inputs = keras.Input(shape)
+    for layer in layers:
+        outputs = layer(outputs)
+    model = keras.Model(inputs, outputs)
     randomize(model)
     return model
 
@@ -179,10 +184,8 @@ def test_lambdas_applied_to_queries_give_the_output(arguments):
 @pytest.mark.parametrize("grid", [(4, 6), (5, 3)])
 def test_attention_maps_applied_to_values_give_the_output(layer, groups, grid):
     heads, places = 3, grid[0] * grid[1]
-    inputs = keras.Input((*grid, 5))
     attention = layer(num_heads=heads, name="looking", **groups)
-    model = keras.Model(inputs, attention(inputs))
-    randomize(model)
+    model = randomized((*grid, 5), attention)
     (image,) = images(1, *grid, 5)
     expected = output_of(model, attention, image)[0]
     values = image.reshape(-1, 5) @ ops.convert_to_numpy(attention.value_kernel)
@@ -197,9 +200,9 @@ def test_attention_maps_applied_to_values_give_the_output(layer, groups, grid):
 
 
 def test_attention_maps_of_a_pooled_layer_are_at_all_positions():
-    inputs = keras.Input((4, 6, 5))
-    outputs = GlobalAttention(12, num_heads=3, strides=2, name="looking")(inputs)
-    maps = maps_of.attention_maps(keras.Model(inputs, outputs), "looking", images(4, 6, 5), 3, 5)
+    layer = GlobalAttention(12, num_heads=3, strides=2, name="looking")
+    model = randomized((4, 6, 5), layer)
+    maps = maps_of.attention_maps(model, "looking", images(4, 6, 5), 3, 5)
     np.testing.assert_allclose(maps.sum((1, 2)), np.ones(3), atol=1e-5)
 
 
@@ -221,16 +224,13 @@ def test_what_is_not_there_is_refused():
 
 
 def test_maps_that_are_not_finite():
-    model = network((3, 4))
-    layer = model.get_layer("looking")
-    for weights in layer.weights:
-        weights.assign(ops.full_like(weights, 1e30))
-    for function, kind in ((maps_of.lambda_maps, "content"), (maps_of.lambdas, "lambdas")):
+    of_lambdas, attention = network((3, 4)), GlobalAttention(4, num_heads=2, name="looking")
+    for model, function, kind in (
+        (of_lambdas, maps_of.lambda_maps, "content"),
+        (of_lambdas, maps_of.lambdas, "lambdas"),
+        (randomized((3, 4, 3), attention), maps_of.attention_maps, "attention"),
+    ):
+        for weights in model.get_layer("looking").weights:
+            weights.assign(ops.full_like(weights, 1e30))
         with pytest.raises(ValueError, match=rf"finite outputs of looking\. Received: .*in {kind}"):
             function(model, "looking", images(3, 4, 3), 1, 1)
-    inputs = keras.Input((3, 4, 3))
-    model = keras.Model(inputs, GlobalAttention(4, num_heads=2, name="looking")(inputs))
-    for weights in model.weights:
-        weights.assign(ops.full_like(weights, 1e30))
-    with pytest.raises(ValueError, match=r"finite outputs of looking\. Received: .* in attention"):
-        maps_of.attention_maps(model, "looking", images(3, 4, 3), 1, 1)

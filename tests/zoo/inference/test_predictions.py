@@ -18,13 +18,6 @@ def test_percentages_and_bars_are_aligned():
     )
 
 
-def test_names_are_printed_without_escapes():
-    printed = describe(Path("\x1b[2J/\udce9.jpg"), [ClassScore(0, "\x1b]0;x\x07\n", 1.0)])
-    name, guess, end = printed.split("\n")
-    assert (name, end) == (r"\x1b[2J/\udce9.jpg", "")
-    assert guess.endswith(r"#  \x1b]0;x\x07\n")
-
-
 def test_a_name_that_is_not_utf_8_is_written(tmp_path):
     photo, other = Path(os.fsdecode(b"caf\xe9.jpg")), Path("größe \x1b.jpg")
     answers = [(photo, [ClassScore(0, "\x1b", 1.0)]), (other, [])]

@@ -52,10 +52,7 @@ def test_tables_and_files(tmp_path, capsys):
         error = result.calibration_error
         report = ClassifierReport(result, {"calibration": CalibrationExtension().add(result)})
         report.write("title", {}, tmp_path)
-        assert {path.name for path in tmp_path.iterdir()} == {
-            "evaluation.json",
-            *(f"{name}.png" for name in names),
-        }
+        assert {path.stem for path in tmp_path.iterdir()} == {"evaluation", *names}
         for name in names:
             with Image.open(tmp_path / f"{name}.png") as picture:
                 assert min(picture.size) > 200

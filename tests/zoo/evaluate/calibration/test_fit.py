@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from zoo.evaluate.calibration.fit import SEED, calibrate, fit_temperature, scaled
+from zoo.evaluate.calibration.fit import SEED, calibrate, fit_temperature
 
 
 def overconfident(count: int, factor: float) -> tuple[np.ndarray, np.ndarray]:
@@ -13,12 +13,6 @@ def overconfident(count: int, factor: float) -> tuple[np.ndarray, np.ndarray]:
     logits = rng.normal(0, 2, (count, 5))
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(-1)
     return log_softmax(factor * logits, -1).astype("float32"), labels
-
-
-def test_scaled_log_probabilities_are_those_of_scaled_logits():
-    logits = np.random.default_rng(0).normal(0, 3, (7, 4))
-    found = scaled(log_softmax(logits, -1), 3)
-    np.testing.assert_allclose(found, log_softmax(logits / 3, -1), atol=1e-12)
 
 
 @pytest.mark.parametrize("factor", [0.4, 1, 3])
