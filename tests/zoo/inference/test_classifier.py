@@ -4,6 +4,7 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -154,7 +155,7 @@ def test_weights_that_do_not_fit(tmp_path, labels, message):
     network.save_weights(weights)
     path.write_text(labels or "")
     named = {"model": "lambda_resnet14", "weights": str(weights), "labels": labels and path}
-    source = choose(ClassifierOptions.model_construct(run=None, **named))
+    source: Any = choose(ClassifierOptions.model_construct(run=None, **named))
     with pytest.raises(ValueError, match=message) as caught:
         replace(source, overrides={"filters": 4}).load()
     assert "adapt_weights" not in str(caught.value)  # advice to callers of the constructor
