@@ -1,8 +1,10 @@
-"""The equations of the attention layers in NumPy float64.
+"""The equations of the attention layers in NumPy float64, one query at a time.
 
 As in `reference`, nothing is fast, and a complex step gives exact derivatives. Maps are
 `(b, height, width, channels)`; weights go by the names that the layers give them.
 """
+
+import itertools
 
 import numpy as np
 
@@ -28,71 +30,68 @@ def finish(outputs, weights, strides=1):
     return outputs if strides == 1 else reference.average_pool(outputs, strides)
 
 
-def relative_attention(maps, tables, of_axis, scales=(1, 1), beyond=0, step=1):
-    """`sum_m softmax(s q·k + t q·(row + column)) values`, over the m that a query sees.
+def softmax_attention(queries, keys, values, seen, logit, places=None):
+    """`sum_m softmax(logit) values`, for one example, head and query after the other.
 
     Args:
-        maps: those of `project`; beyond their sides, keys and values are 0.
-        tables: embeddings of rows and of columns, of the depth of a key.
-        of_axis: function of a size, places of queries and places of keys along an axis, gives
-            which see each other, and the numbers of their embeddings.
-        scales: s and t.
-        beyond: how far queries see beyond the map.
-        step: every so many rows and columns have queries.
+        queries, keys, values: maps of heads.
+        seen: function of the place of a query, gives the places it sees; what is beyond the map
+            has keys and values of 0.
+        logit: function of a query, a key and their places.
+        places: those that have a query, rows and columns of the output; by default all.
     """
-    queries = maps[0][:, ::step, ::step]
-    keys, values = (
-        np.pad(one, [(0, 0), *[(beyond, beyond)] * 2, *[(0, 0)] * 2]) for one in maps[1:]
-    )
-    seen, positions = [], []
-    for size, table in zip(maps[0].shape[1:3], tables, strict=True):
-        i, p = np.arange(0, size, step)[:, None], np.arange(-beyond, size + beyond)
-        pairs, numbers = of_axis(size, i, p)
-        seen.append(pairs)
-        positions.append(table[numbers.clip(0, len(table) - 1)])
-    by_row = np.einsum("bijhk,ipk->bhijp", queries, positions[0])[..., None]
-    by_column = np.einsum("bijhk,jqk->bhijq", queries, positions[1])[..., None, :]
-    content = np.einsum("bijhk,bpqhk->bhijpq", queries, keys)
-    logits = scales[0] * content + scales[1] * (by_row + by_column)
-    logits = np.where(seen[0][:, None, :, None] & seen[1][:, None], logits, -np.inf)
-    attention = reference.softmax(logits, axis=(-1, -2))
-    return np.einsum("bhijpq,bpqhv->bijhv", attention, values)
-
-
-def relative_parts(inputs, weights, num_heads, multi_query, scale_positions=True):
-    """Maps and tables of `relative_attention`, and the scales e^-1/2 and s."""
-    maps = project(inputs, weights, num_heads, multi_query)
-    scale = maps[0].shape[-1] ** -0.5
-    tables = weights["row_embeddings"], weights["column_embeddings"]
-    return maps, tables, (scale, scale if scale_positions else 1)
+    batch, height, width, heads, depth = values.shape
+    rows, columns = places or (range(height), range(width))
+    outputs = np.zeros((batch, len(rows), len(columns), heads, depth), "complex128")
+    for b, h in itertools.product(range(batch), range(heads)):
+        for (row, i), (column, j) in itertools.product(enumerate(rows), enumerate(columns)):
+            logits, seen_values = [], []
+            for p, q in seen(i, j):
+                on_map = 0 <= p < height and 0 <= q < width
+                key = keys[b, p, q, h] if on_map else np.zeros_like(keys[b, 0, 0, h])
+                value = values[b, p, q, h] if on_map else np.zeros_like(values[b, 0, 0, h])
+                logits.append(logit(queries[b, i, j, h], key, (i, j), (p, q)))
+                seen_values.append(value)
+            weights = reference.softmax(np.array(logits), axis=0)
+            outputs[b, row, column, h] = weights @ np.array(seen_values)
+    return outputs
 
 
 def global_attention(
     inputs, weights, *, num_heads, multi_query=False, scale_positions=True, strides=1
 ):
     """e^-1/2 q·k + s q·(row[p - i + H - 1] + column[q - j + W - 1])."""
+    _, height, width, _ = inputs.shape
+    maps = project(inputs, weights, num_heads, multi_query)
+    everywhere = list(itertools.product(range(height), range(width)))
 
-    def of_axis(size, i, p):
-        return abs(p - i) < size, p - i + size - 1
+    def logit(query, key, place, other):
+        row = weights["row_embeddings"][other[0] - place[0] + height - 1]
+        column = weights["column_embeddings"][other[1] - place[1] + width - 1]
+        scale = len(query) ** -0.5
+        return scale * query @ key + (scale if scale_positions else 1) * query @ (row + column)
 
-    maps, tables, scales = relative_parts(inputs, weights, num_heads, multi_query, scale_positions)
-    return finish(relative_attention(maps, tables, of_axis, scales), weights, strides)
+    return finish(softmax_attention(*maps, lambda i, j: everywhere, logit), weights, strides)
 
 
 def local_attention(
     inputs, weights, *, num_heads, scope, multi_query=False, mask_padding=True, strides=1
 ):
     """q·(k + r) over the neighbourhood, r the embeddings of row and column side by side."""
+    _, height, width, _ = inputs.shape
+    maps = project(inputs, weights, num_heads, multi_query)
     reach = scope // 2
 
-    def of_axis(_, i, p):
-        return abs(p - i) <= reach, p - i + reach
+    def seen(i, j):
+        near = itertools.product(range(i - reach, i + reach + 1), range(j - reach, j + reach + 1))
+        return [place for place in near if not mask_padding or on_map(place, height, width)]
 
-    maps, (rows, columns), _ = relative_parts(inputs, weights, num_heads, multi_query)
-    none = np.zeros_like(rows)
-    tables = np.concatenate([rows, none], axis=1), np.concatenate([none, columns], axis=1)
-    beyond = 0 if mask_padding else reach
-    return finish(relative_attention(maps, tables, of_axis, beyond=beyond), weights, strides)
+    def logit(query, key, place, other):
+        row = weights["row_embeddings"][other[0] - place[0] + reach]
+        column = weights["column_embeddings"][other[1] - place[1] + reach]
+        return query @ (key + np.concatenate([row, column]))
+
+    return finish(softmax_attention(*maps, seen, logit), weights, strides)
 
 
 def halo_attention(
@@ -109,16 +108,30 @@ def halo_attention(
     strides=1,
 ):
     """As global attention, in the window of each block; places within block and window."""
+    _, height, width, _ = inputs.shape
+    maps = project(inputs, weights, num_heads, multi_query)
     window = block_size + 2 * halo_size
     step = strides if strided_queries else 1
 
-    def of_axis(_, i, p):
-        place = p - (i // block_size * block_size - halo_size)  # in the window
-        return (place >= 0) & (place < window), place - i % block_size // step + window - 1
+    def start(i):
+        return i // block_size * block_size - halo_size
 
-    maps, tables, scales = relative_parts(inputs, weights, num_heads, multi_query, scale_positions)
-    beyond = 0 if mask_padding else window
-    outputs = relative_attention(maps, tables, of_axis, scales, beyond, step)
+    def seen(i, j):
+        places = itertools.product(*(range(start(n), start(n) + window) for n in (i, j)))
+        return [place for place in places if not mask_padding or on_map(place, height, width)]
+
+    def logit(query, key, place, other):
+        offsets = [
+            p - start(i) - i % block_size // step + window - 1
+            for i, p in zip(place, other, strict=True)
+        ]
+        row = weights["row_embeddings"][offsets[0]]
+        column = weights["column_embeddings"][offsets[1]]
+        scale = len(query) ** -0.5
+        return scale * query @ key + (scale if scale_positions else 1) * query @ (row + column)
+
+    places = range(0, height, step), range(0, width, step)
+    outputs = softmax_attention(*maps, seen, logit, places)
     return finish(outputs, weights, 1 if strided_queries else strides)
 
 
@@ -145,29 +158,42 @@ def row_attention(inputs, weights, num_heads, training):
         )
         for name in ("query", "key", "value")
     )
-    positions = np.arange(width)
-    of_queries, of_keys, of_values = (
-        weights[f"{name}_embeddings"][positions - positions[:, None] + width - 1]  # (o, p, depth)
-        for name in ("query", "key", "value")
-    )
-    content = np.einsum("byohk,byphk->byoph", queries, keys)
-    by_query = np.einsum("byohk,opk->byoph", queries, of_queries)
-    by_key = np.einsum("byphk,opk->byoph", keys, of_keys)
+    shape = (batch, height, width, width, num_heads)
+    content, by_query, by_key = (np.zeros(shape, "complex128") for _ in range(3))
+    for o, p in itertools.product(range(width), range(width)):
+        offset = p - o + width - 1
+        content[:, :, o, p] = (queries[:, :, o] * keys[:, :, p]).sum(-1)
+        by_query[:, :, o, p] = queries[:, :, o] @ weights["query_embeddings"][offset]
+        by_key[:, :, o, p] = keys[:, :, p] @ weights["key_embeddings"][offset]
     logits = normalize(content, "content_batch_norm")
     logits = logits + normalize(by_query, "query_position_batch_norm")
     logits = logits + normalize(by_key, "key_position_batch_norm")
     attention = reference.softmax(logits, axis=3)
-    content = np.einsum("byoph,byphv->byohv", attention, values).reshape(*inputs.shape[:3], -1)
-    position = np.einsum("byoph,opv->byohv", attention, of_values).reshape(content.shape)
-    content = normalize(content, "content_output_batch_norm")
-    return content + normalize(position, "position_output_batch_norm")
+    shape = (batch, height, width, num_heads, values.shape[-1])
+    of_values, of_positions = np.zeros(shape, "complex128"), np.zeros(shape, "complex128")
+    for o, p in itertools.product(range(width), range(width)):
+        weight = attention[:, :, o, p, :, None]
+        of_values[:, :, o] += weight * values[:, :, p]
+        of_positions[:, :, o] += weight * weights["value_embeddings"][p - o + width - 1]
+    flat = (batch, height, width, -1)
+    return normalize(of_values.reshape(flat), "content_output_batch_norm") + normalize(
+        of_positions.reshape(flat), "position_output_batch_norm"
+    )
 
 
 def augmented_convolution(inputs, weights, *, num_heads, strides=1, attention_pool=1):
     """3x3 convolution, padding "same", beside attention on a smaller map, enlarged bilinearly."""
-    windows = reference.windows_of_three(inputs, strides, padding=0)
-    outputs = np.einsum("bijcpq,pqcf->bijf", windows, weights["convolution"]["kernel"])
-    _, rows, columns, _ = outputs.shape
+    _, height, width, _ = inputs.shape
+    rows, columns = -(-height // strides), -(-width // strides)
+    before = [
+        max((size - 1) * strides + 3 - full, 0) // 2
+        for size, full in ((rows, height), (columns, width))
+    ]
+    padded = np.pad(inputs, [(0, 0), *((one, 3) for one in before), (0, 0)])
+    kernel = weights["convolution"]["kernel"]
+    outputs = np.zeros((len(inputs), rows, columns, kernel.shape[-1]), "complex128")
+    for i, j, p, q in itertools.product(range(rows), range(columns), range(3), range(3)):
+        outputs[:, i, j] += padded[:, i * strides + p, j * strides + q] @ kernel[p, q]
     reduction = strides * attention_pool
     smaller = inputs if reduction == 1 else reference.average_pool(inputs, reduction)
     attended = global_attention(smaller, weights["attention"], num_heads=num_heads)
@@ -184,45 +210,47 @@ def linear(size, positions):
 
 
 def double_attention(inputs, weights, *, training=False):
-    """x + BN(W Z + w), Z = V (B^T A)."""
-    x = inputs.reshape(len(inputs), -1, inputs.shape[-1])
+    """x + BN(W Z + w), Z = V (B^T A), one example after the other."""
+    shape = inputs.shape
+    positions = inputs.reshape(len(inputs), -1, shape[-1])
 
     def dense(x, name):
         return x @ weights[name]["kernel"] + weights[name]["bias"]
 
-    gather = reference.softmax(dense(x, "gather"), axis=1)
-    distribute = reference.softmax(dense(x, "distribute"), axis=2)
-    gathered = gather.swapaxes(1, 2) @ dense(x, "features")
-    outputs = dense(distribute @ gathered, "project")
-    normalized = reference.batch_norm(outputs, weights["batch_norm"], training, 1e-5)
-    return inputs + normalized.reshape(inputs.shape)
+    outputs = []
+    for x in positions:
+        gather = reference.softmax(dense(x, "gather"), axis=0)
+        distribute = reference.softmax(dense(x, "distribute"), axis=1)
+        outputs.append(dense(distribute @ (gather.T @ dense(x, "features")), "project"))
+    normalized = reference.batch_norm(np.array(outputs), weights["batch_norm"], training, 1e-5)
+    return inputs + normalized.reshape(shape)
 
 
 def linear_attention(
     inputs, weights, *, num_heads, feature_map, epsilon, multi_query=False, strides=1
 ):
     """All pairs of positions: `sum_m a[n, m] v[m]`, `a` from the features, divided by its sum."""
-    batch, height, width, _ = inputs.shape
-    queries, keys, values = (
-        heads.reshape(batch, height * width, num_heads, -1)
-        for heads in project(inputs, weights, num_heads, multi_query)
-    )
-    if feature_map == "softmax":
-        queries, keys = reference.softmax(queries, axis=3), reference.softmax(keys, axis=1)
-        pairs = np.einsum("bnhk,bmhk->bhnm", queries, keys)
-    else:
-        random = weights.get("random_features")
-        queries = features(queries, feature_map, random, epsilon, 3)
-        keys = features(keys, feature_map, random, epsilon, (1, 3))
-        pairs = np.einsum("bnhk,bmhk->bhnm", queries, keys)
-        sums = pairs.sum(axis=3, keepdims=True)
-        pairs = pairs / (sums + (epsilon if feature_map == "elu" else 0))
-    outputs = np.einsum("bhnm,bmhv->bnhv", pairs, values)
+    queries, keys, values = project(inputs, weights, num_heads, multi_query)
+    batch, height, width, _, depth = values.shape
+    outputs = np.zeros((batch, height * width, num_heads, depth), "complex128")
+    for b, h in itertools.product(range(batch), range(num_heads)):
+        q, k, v = (
+            tensor[b, :, :, h].reshape(height * width, -1) for tensor in (queries, keys, values)
+        )
+        if feature_map == "softmax":
+            pairs = reference.softmax(q, axis=1) @ reference.softmax(k, axis=0).T
+        else:
+            random = weights.get("random_features")
+            keyed = features(k, feature_map, random, epsilon, (0, 1))
+            pairs = features(q, feature_map, random, epsilon, 1) @ keyed.T
+            sums = pairs.sum(axis=1, keepdims=True)
+            pairs = pairs / (sums + (epsilon if feature_map == "elu" else 0))
+        outputs[b, :, h] = pairs @ v
     return finish(outputs.reshape(batch, height, width, -1), weights, strides)
 
 
 def features(x, feature_map, random, epsilon, axes_of_maximum):
-    """f of x `(..., depth)`; c of FAVOR+ is a constant."""
+    """f of the rows of x; c of FAVOR+ is a constant."""
     if feature_map == "elu":
         return np.where(x.real > 0, x + 1, np.exp(x))
     number, depth = random.shape
@@ -231,6 +259,10 @@ def features(x, feature_map, random, epsilon, axes_of_maximum):
         return np.where(projected.real > 0, projected, 0) + epsilon
     x = x * depth**-0.25
     projected = x @ random.T
-    half_squares = (x * x).sum(axis=-1, keepdims=True) / 2
+    half_squares = (x * x).sum(axis=1, keepdims=True) / 2
     largest = projected.real.max(axis=axes_of_maximum, keepdims=True)
     return number**-0.5 * (np.exp(projected - half_squares - largest) + epsilon)
+
+
+def on_map(place, height, width):
+    return 0 <= place[0] < height and 0 <= place[1] < width
