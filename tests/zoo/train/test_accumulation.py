@@ -53,7 +53,8 @@ def fitted(parts: int, name: str, policy: str):
     labels = np.eye(5, dtype="float32")[rng.integers(0, 5, len(images))]
     data = tf.data.Dataset.from_tensor_slices((images, labels)).batch(BATCH // parts).repeat()
     history = model.fit(data, epochs=2, steps_per_epoch=STEPS, shuffle=False, verbose=0).history
-    assert int(keras.ops.convert_to_numpy(model.optimizer.iterations)) == 2 * STEPS
+    assert len({id(v) for v in optimizer.variables}) == len(optimizer.variables)
+    assert int(keras.ops.convert_to_numpy(optimizer.iterations)) == 2 * STEPS
     assert model.steps_done == 2 * STEPS
     return networks.values([*network.weights, *model.averages.weights]), history["loss"]
 
@@ -74,19 +75,3 @@ def test_parts_give_the_step_of_the_whole_batch(name, policy, count, rtol, atol)
     assert sum(value.size for value in whole) == 2 * start
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(other, one, rtol=rtol, atol=atol)
-
-
-def test_sums_are_empty_after_every_step():
-    variable = keras.Variable([1.0, 2.0])
-    optimizer = GradientAccumulation(keras.optimizers.SGD(0.5), 2)
-    optimizer.build([variable])
-    gradient = keras.ops.convert_to_tensor([1.0, 3.0])
-    optimizer.last = False
-    optimizer.apply([gradient], [variable])
-    np.testing.assert_array_equal(keras.ops.convert_to_numpy(variable), [1, 2])
-    optimizer.last = True
-    optimizer.apply([2 * gradient], [variable])
-    np.testing.assert_array_equal(keras.ops.convert_to_numpy(variable), [0.25, -0.25])
-    np.testing.assert_array_equal(keras.ops.convert_to_numpy(optimizer.sums[0]), 0)
-    assert int(keras.ops.convert_to_numpy(optimizer.iterations)) == 1
-    assert len({id(v) for v in optimizer.variables}) == len(optimizer.variables)

@@ -224,44 +224,31 @@ class Mine:
             super().__init__("folder")
 
 
-MINE = f"{__name__}:Mine"
+ONE_HOST = ("EarlyStopping", "ModelCheckpoint")
+IN_PLACE_OF = [kind.__name__ for kind in callbacks.IN_PLACE_OF]
 
 
 @pytest.mark.parametrize(
-    ("place", "reason"),
+    ("name", "hosts", "reason"),
     [
-        (f"{MINE}.made", None),
-        ("keras.callbacks:TerminateOnNaN", None),
-        ("no_such_module:Logger", "ModuleNotFoundError"),
-        (f"{MINE}.Missing", "AttributeError"),
-        (f"{MINE}.needs", "TypeError"),
-        (f"{MINE}.nothing", "NoneType from '.*Mine.nothing'"),
+        ("made", 2, None),
+        ("TerminateOnNaN", 2, None),
+        *((name, 1, None) for name in ONE_HOST),
+        *((name, 2, f"{name} on 2 hosts, which needs one") for name in ONE_HOST),
+        *((name, 1, f"{name}: instead use .*(optim|ema|resumes)") for name in IN_PLACE_OF),
+        ("Missing", 1, "AttributeError"),
+        ("needs", 1, "TypeError"),
+        ("nothing", 1, "NoneType from '.*Mine.nothing'"),
+        ("no_such_module:Logger", 1, "ModuleNotFoundError"),
     ],
 )
-def test_callbacks_of_users(place, reason):
+def test_callbacks_of_users(name, hosts, reason):
+    place = f"{__name__}:Mine.{name}" if hasattr(Mine, name) else f"keras.callbacks:{name}"
     if reason is None:
-        assert isinstance(callbacks.load_callback(place), keras.callbacks.Callback)
+        assert isinstance(callbacks.load_callback(place, hosts), keras.callbacks.Callback)
         return
     with pytest.raises(ValueError, match=rf"training\.callbacks: expected .*{reason}"):
-        callbacks.load_callback(place)
-
-
-def place_of(kind: str) -> str:
-    """A callback of Keras that needs no arguments, or one of this module."""
-    return f"{MINE}.{kind}" if hasattr(Mine, kind) else f"keras.callbacks:{kind}"
-
-
-@pytest.mark.parametrize("kind", [kind.__name__ for kind in callbacks.IN_PLACE_OF])
-def test_callbacks_whose_work_a_run_does_itself(kind):
-    with pytest.raises(ValueError, match=rf"{kind}: instead use .*(optim|ema|resumes)"):
-        callbacks.load_callback(place_of(kind))
-
-
-@pytest.mark.parametrize("kind", ["EarlyStopping", "ModelCheckpoint"])
-def test_callbacks_of_one_host(kind):
-    assert callbacks.load_callback(place_of(kind), hosts=1)
-    with pytest.raises(ValueError, match=f"{kind} on 2 hosts, which needs one"):
-        callbacks.load_callback(place_of(kind), hosts=2)
+        callbacks.load_callback(name if ":" in name else place, hosts)
 
 
 def fitted(*given, ema=None, epochs=2):

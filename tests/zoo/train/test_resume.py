@@ -114,30 +114,25 @@ def start(folder: Path, command: str, *ends) -> list:
     return json.loads(printed.splitlines()[-1])
 
 
-def without_seconds(values: dict) -> dict:
-    seconds = ("images_per_second", "training_seconds")
-    return {
-        name: without_seconds(value) if isinstance(value, dict) else value
-        for name, value in values.items()
-        if name not in seconds
-    }
+def without_seconds(pairs: list) -> dict:
+    return {key: value for key, value in pairs if not key.endswith(("per_second", "_seconds"))}
+
+
+def contents(path: Path) -> list:
+    """Weights of a file, or the JSON of its lines."""
+    if path.suffix == ".h5":
+        arrays = h5_arrays(path)
+        assert len(arrays) > 50
+        return [arrays]
+    lines = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
+    return [json.loads(line, object_pairs_hook=without_seconds) for line in lines]
 
 
 def assert_same(whole: Path, folder: Path, names: list[str]) -> None:
     """Compares results and weights to the bit."""
     for name in names:
-        one, other = whole / name, folder / name
-        if name in ("metrics.json", "epochs.jsonl"):
-            lines = [path.read_text() for path in (one, other)]
-            texts = [[text] if name == "metrics.json" else text.splitlines() for text in lines]
-            first, second = ([without_seconds(json.loads(t)) for t in text] for text in texts)
-            assert first == second
-        elif name.endswith(".h5"):
-            first, second = h5_arrays(one), h5_arrays(other)
-            assert first.keys() == second.keys()
-            assert len(first) > 50
-            for key, value in first.items():
-                np.testing.assert_array_equal(value, second[key], key)
+        if name.endswith((".h5", ".json", ".jsonl")):
+            np.testing.assert_equal(contents(folder / name), contents(whole / name))
 
 
 ENDS = [
