@@ -12,6 +12,11 @@ def to_numpy(tensor) -> np.ndarray:
     return keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32"))
 
 
+def stacked(stream, count: int) -> list[np.ndarray]:
+    """Each part of the first elements of a `tf.data.Dataset`, in one array."""
+    return [np.stack(part) for part in zip(*stream.take(count).as_numpy_iterator(), strict=True)]
+
+
 def assert_near(received, expected, tolerance=1e-5):
     """Equal up to a tolerance relative to the largest value."""
     assert received.shape == expected.shape

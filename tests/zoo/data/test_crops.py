@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image, ImageOps
-from support.record_files import jpeg
+from support.record_files import encoded, jpeg
 
 from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.data.crops import (
@@ -34,12 +34,6 @@ UPRIGHT = (  # by EXIF orientation from 1: how a camera stores an upright pictur
     lambda image: image.transpose(Image.Transpose.ROTATE_270),
 )
 PICTURE = Image.open(io.BytesIO(jpeg(70, (51, 37))))
-
-
-def file_of(image, kind="PNG", **options):
-    file = io.BytesIO()
-    image.save(file, kind, **options)
-    return file.getvalue()
 
 
 def exif_of(orientation, endian):
@@ -73,12 +67,12 @@ CENTERS = (
 @pytest.mark.parametrize("options", [{"subsampling": 0}, {}, {"progressive": True}], ids=str)
 def test_a_decoded_center_is_that_of_the_whole_image(options, interpolation):
     for size in ((211, 130), (64, 203), (40, 41), (17, 9), (1, 90)):
-        encoded = tf.constant(file_of(PICTURE.resize(size), "JPEG", **options))
+        content = tf.constant(encoded(PICTURE.resize(size), "JPEG", **options))
         for side, part, resize in CENTERS:
             preprocessing = Preprocessing(side, part, interpolation, resize=resize)
-            got = decode_center(encoded, preprocessing)
-            expected = preprocessing(np.asarray(decode(encoded)))
-            assert np.abs(got - resize_center(decode(encoded), preprocessing)).max() < 1e-3
+            got = decode_center(content, preprocessing)
+            expected = preprocessing(np.asarray(decode(content)))
+            assert np.abs(got - resize_center(decode(content), preprocessing)).max() < 1e-3
             np.testing.assert_allclose(got, expected, atol=2)
 
 
@@ -99,7 +93,7 @@ def test_windows_are_of_the_whole_image(resize, size):
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
 def test_images_are_turned_upright(kind, endian):
     for number, store in enumerate(UPRIGHT, 1):
-        stored = file_of(store(PICTURE), kind, exif=exif_of(number, endian))
+        stored = encoded(store(PICTURE), kind, exif=exif_of(number, endian))
         expected = ImageOps.exif_transpose(Image.open(io.BytesIO(stored)))
         np.testing.assert_array_equal(decode(stored), expected)
         window = decode_window(tf.constant(stored), lambda shape: tf.constant([5, 8, 20, 31]))
@@ -108,10 +102,10 @@ def test_images_are_turned_upright(kind, endian):
 
 
 def test_damaged_exif_leaves_an_image_as_it_is_stored():
-    stored, random = file_of(PICTURE, "JPEG", exif=exif_of(6, "<")), np.random.default_rng(0)
+    stored, random = encoded(PICTURE, "JPEG", exif=exif_of(6, "<")), np.random.default_rng(0)
     begin, end = stored.index(b"Exif"), stored.index(b"Maker")
     for value in (0, 9, 65535):
-        assert orientation(file_of(PICTURE, "JPEG", exif=exif_of(value, ">"))) == 1
+        assert orientation(encoded(PICTURE, "JPEG", exif=exif_of(value, ">"))) == 1
     for _ in range(100):
         damaged = bytearray(stored)
         damaged[random.integers(begin, end)] = random.integers(256)
@@ -123,9 +117,9 @@ def test_damaged_exif_leaves_an_image_as_it_is_stored():
 def test_images_of_every_mode_become_rgb(mode):
     grey = PICTURE.convert("L")
     if mode == "CMYK":
-        stored = file_of(PICTURE.convert("CMYK"), "JPEG", quality=100, subsampling=0)
+        stored = encoded(PICTURE.convert("CMYK"), "JPEG", quality=100, subsampling=0)
     else:
-        stored = file_of(PICTURE.convert(mode))
+        stored = encoded(PICTURE.convert(mode))
     expected = grey if mode in ("L", "LA") else PICTURE.convert(mode)
     expected = np.asarray(expected.convert("RGB"), int)
     np.testing.assert_allclose(decode(stored).numpy(), expected, atol=3 if mode == "CMYK" else 0)
@@ -139,27 +133,23 @@ def test_transparent_pixels_are_white(mode):
         options = {"transparency": b"\x00\xff"}
     if mode == "RGB":
         options = {"transparency": (0, 0, 0)}
-    np.testing.assert_array_equal(decode(file_of(image, **options)), np.full((4, 4, 3), 255))
+    np.testing.assert_array_equal(decode(encoded(image, **options)), np.full((4, 4, 3), 255))
     pixels = np.random.default_rng(0).integers(0, 256, (20, 30, 4)).astype("uint8")
     image = Image.fromarray(pixels)  # half transparent
     expected = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
-    np.testing.assert_array_equal(decode(file_of(image)), expected)
-
-
-def png(mode):
-    return file_of(PICTURE.convert(mode))
+    np.testing.assert_array_equal(decode(encoded(image)), expected)
 
 
 @pytest.mark.parametrize("window", [(0, 0, 37, 51), (5, 8, 20, 31), (36, 50, 1, 1)])
 @pytest.mark.parametrize(
-    "encoded",
+    "content",
     [jpeg(70, (51, 37), subsampling=s, progressive=p) for s, p in ((0, 0), (2, 0), (2, 1))]
-    + [png(mode) for mode in ("RGB", "L", "P", "RGBA")],
+    + [encoded(PICTURE.convert(mode)) for mode in ("RGB", "L", "P", "RGBA")],
     ids=["444", "420", "progressive", "png", "gray", "palette", "rgba"],
 )
-def test_a_window_is_what_decoding_and_cropping_gives(encoded, window):
-    got = decode_window(tf.constant(encoded), lambda shape: tf.constant(window))
-    whole = tf.io.decode_image(encoded, channels=3, expand_animations=False)
+def test_a_window_is_what_decoding_and_cropping_gives(content, window):
+    got = decode_window(tf.constant(content), lambda shape: tf.constant(window))
+    whole = tf.io.decode_image(content, channels=3, expand_animations=False)
     top, left, height, width = window
     expected = whole[top : top + height, left : left + width]
     # Chroma at the border of a window is interpolated without the pixels beyond it.
@@ -204,10 +194,8 @@ def test_png_of_16_bits_is_an_error_in_a_graph_too(channels):
     deep = tf.io.encode_png(np.full((4, 4, channels), 4095, "uint16"))
     with pytest.raises(tf.errors.InvalidArgumentError, match="16-bit PNG"):
         tf.function(decode)(deep)
-    assert is_deep_png(tf.stack([deep, jpeg(1), png("L"), b"", b"name.png"])).numpy().tolist() == [
-        True,
-        *[False] * 4,
-    ]
+    others = [jpeg(1), encoded(PICTURE), b"", b"name.png"]
+    assert is_deep_png(tf.stack([deep, *others])).numpy().tolist() == [True, *[False] * 4]
 
 
 def readable(read, content):
@@ -218,7 +206,8 @@ def readable(read, content):
 
 @pytest.mark.parametrize("kind", ["baseline", "progressive", "png"])
 def test_the_quick_check_fails_where_decoding_does(kind):
-    content = png("RGB") if kind == "png" else jpeg(70, (51, 37), progressive=kind != "baseline")
+    progressive = kind == "progressive"
+    content = encoded(PICTURE) if kind == "png" else jpeg(70, (51, 37), progressive=progressive)
     random, found = np.random.default_rng(0), []
     for i in range(40):
         damaged = bytearray(content)

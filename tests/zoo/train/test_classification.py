@@ -298,9 +298,13 @@ FIT = {  # steps and epochs done: step of the images, epochs and steps of each c
 
 
 @pytest.mark.parametrize("done", FIT)
-@pytest.mark.parametrize("patience", [None, 1])
-def test_rest_of_an_interrupted_run(done, patience):
-    calls, (step, epochs) = [], done
+@pytest.mark.parametrize(("patience", "stops"), [(None, False), (1, False), (None, True)])
+def test_rest_of_an_interrupted_run(done, patience, stops):
+    calls, expected, (step, epochs) = [], FIT[done], done
+    if patience and done == (50, 2):
+        expected = []  # no better than before
+    if stops and done == (8, 0):  # by a callback, in the rest of an epoch
+        expected = expected[:1]
     progress = Progress(step, [{"val_accuracy": 0.5}] * epochs, [0] * epochs)
 
     def fit(data, *, initial_epoch, epochs, steps_per_epoch, validation_steps, **_):
@@ -309,6 +313,7 @@ def test_rest_of_an_interrupted_run(done, patience):
         calls.append((first_step, initial_epoch, epochs, steps_per_epoch))
         progress.step = epochs * 22
         progress.history.append({"val_accuracy": 0.25})
+        run.model.stop_training = stops
 
     words = "--training.epochs 3 --training.gradient_accumulation_steps 4"
     config = parse(f"{SMALL} {words} --training.early_stopping_epochs {patience}")
@@ -324,19 +329,7 @@ def test_rest_of_an_interrupted_run(done, patience):
     model = {"steps_per_epoch": 22, "evaluation_steps": 6, "fit": fit, "stop_training": False}
     run.model = SimpleNamespace(**model)
     run.fit_epochs(progress, [])
-    assert calls == ([] if patience and done == (50, 2) else FIT[done])  # no better than before
-
-
-def test_callback_that_ends_the_rest_of_an_epoch_ends_the_training():
-    run, calls = compiled("--training.epochs 9"), []
-
-    def fit(*_, **__):
-        calls.append(1)
-        run.model.stop_training = True
-
-    run.model.fit = fit
-    run.fit_epochs(Progress(8), [])
-    assert calls == [1]
+    assert calls == expected
 
 
 def test_callbacks_see_the_network_of_a_run():
@@ -491,15 +484,9 @@ def test_full_disk_at_any_file(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_early_stopping_keeps_the_best_weights(tmp_path):
     """A rate that is far too high: the first epochs are the best ones."""
-
-    class Tiny(ClassificationRun):
-        @staticmethod
-        def create_network(*_):
-            return networks.tiny_model((8, 8, 3), 10, "softmax")
-
     words = "--optimizer.learning_rate 0.5 --training.epochs 30 --training.delete_checkpoint false"
     config = parse(f"{SMALL} {words} --training.early_stopping_epochs 1", tmp_path / "run")
-    metrics = Tiny.train(config)
+    metrics = LinearRun.train(config)
     files = list((tmp_path / "run" / "checkpoints").iterdir())
     assert 2 <= len(files) <= 4  # the last three and the best
     accuracies = metrics["history"]["val_accuracy"]

@@ -2,6 +2,7 @@
 
 import re
 import signal
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -53,9 +54,8 @@ def server(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def starter(server, tmp_path_factory):
-    starter = Starter(server, tmp_path_factory.mktemp("starter"))
-    yield starter
-    starter.close()
+    with closing(Starter(server, tmp_path_factory.mktemp("starter"))) as starter:
+        yield starter
 
 
 @pytest.fixture(autouse=True)
@@ -233,21 +233,16 @@ def test_two_hosts_share_a_run_folder(server, tmp_path):
 def test_two_hosts_label_into_one_folder(server, starter, tmp_path):
     """The labels are those of a single process, whichever host writes a file last."""
     server.fill(FIXTURES / "classifier_run", "bucket/of_digits")
-    label = (
-        "pseudo_label label --teacher gs://bucket/of_digits --input gs://bucket/records/train-* "
-    )
-    label += "--range_size 10 --output "
+    label = "pseudo_label label --teacher gs://bucket/of_digits --range_size 10 "
+    label += "--input gs://bucket/records/train-* --output "
     code, output = starter.run(f"{label}{tmp_path}/labels")
     assert code == 0, output
-    other = Starter(server, tmp_path)
-    try:
+    with closing(Starter(server, tmp_path)) as other:
         for one in (starter, other):
             one.begin(f"{label}gs://bucket/labels")
         for one in (starter, other):
             code, output = one.end()
             assert code == 0, output
-    finally:
-        other.close()
     files = [path for path in (tmp_path / "labels").iterdir() if path.name.startswith("labels-")]
     assert len(files) > 10
     for path in files:

@@ -92,10 +92,3 @@ def test_objective_of_pseudo_labeled_images():
     labeled = np.arange(len(labels)) % (1 + ratio) == 0
     expected = entropy[labeled].mean() + ratio * entropy[~labeled].mean()
     assert received == pytest.approx(expected, rel=1e-5)
-
-
-def test_loss_of_classes_that_exclude_each_other():
-    loss = create_loss(TrainingConfig(label_smoothing=0.3), "sum_over_batch_size")
-    labels = LABELS * 0.7 + 0.1
-    expected = -(labels * np.log(softmax(LOGITS, axis=-1))).sum(-1).mean()
-    assert float(loss(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-5)

@@ -49,13 +49,14 @@ IN_MEMORY = [
 ]
 
 
-def identity(record) -> tuple[bytes, int]:
-    return record["name"] + bytes(record["image"]), int(record["label"])
+def identities(groups, count: int = -1) -> list[tuple[bytes, int]]:
+    """Name with image, and label, of the first records."""
+    records = groups.unbatch().take(count).as_numpy_iterator()
+    return [(one["name"] + bytes(one["image"]), int(one["label"])) for one in records]
 
 
 def training(source, steps: int, first_step: int = 0, host: Host = ONLY_HOST):
-    stream = source.training(BATCH, first_step, host, 3).unbatch().take(steps * host.size(BATCH))
-    return [identity(record) for record in stream.as_numpy_iterator()]
+    return identities(source.training(BATCH, first_step, host, 3), steps * host.size(BATCH))
 
 
 def test_every_source_is_tested_and_has_settings():
@@ -63,8 +64,8 @@ def test_every_source_is_tested_and_has_settings():
 
 
 @pytest.mark.parametrize("data", IN_MEMORY, indirect=True)
-def test_training_images_of_hosts_from_any_step_on(data):
-    _, _, found = data
+def test_hosts_share_the_images_from_any_step_on(data):
+    *_, found = data
     epoch = min(found.train.count // BATCH, 15)  # or a part of it
     whole = training(found.train, epoch + 3)
     assert len({*whole[: epoch * BATCH]}) == epoch * BATCH
@@ -79,21 +80,12 @@ def test_training_images_of_hosts_from_any_step_on(data):
     assert len({*joined}) == len(joined) == (epoch - 1) * BATCH
     if isinstance(found.train, IndexedSource):  # as one host has them
         assert joined == whole[BATCH : epoch * BATCH]
-
-
-@pytest.mark.parametrize("data", IN_MEMORY, indirect=True)
-def test_every_host_has_its_part_of_the_test_images(data):
-    *_, found = data
-
-    def testing(host: Host) -> list[tuple[bytes, int]]:
-        groups = found.test.testing(BATCH, host)
-        return [identity(record) for record in groups.unbatch().as_numpy_iterator()]
-
-    whole = testing(ONLY_HOST)
-    assert len({*whole}) == len(whole) == found.test.count
-    assert sorted(testing(Host(0, 2)) + testing(Host(1, 2))) == sorted(whole)
-    seen = {image for image, _ in training(found.train, min(found.train.count // BATCH, 15))}
-    assert not seen & {image for image, _ in whole}
+    tested, *parts = (
+        identities(found.test.testing(BATCH, host)) for host in (ONLY_HOST, Host(0, 2), Host(1, 2))
+    )
+    assert len({*tested}) == len(tested) == found.test.count
+    assert sorted(itertools.chain(*parts)) == sorted(tested)
+    assert not {image for image, _ in whole} & {image for image, _ in tested}
 
 
 @pytest.mark.parametrize("data", SETS, indirect=True)
