@@ -105,7 +105,7 @@ def loop(path: Path) -> None:
 
 
 def rename(name: str, new: bytes):
-    return lambda folder: os.rename(os.fsencode(folder / name), os.fsencode(folder) + b"/" + new)
+    return lambda folder: os.renames(os.fsencode(folder / name), os.fsencode(folder) + b"/" + new)
 
 
 def split_in_two(folder: Path) -> None:
@@ -186,7 +186,7 @@ ROWS = {
         ("cut_off_description", cut(INFO, 50), {}, NAME),
         ("null_features", write(FEATURES, b"null"), {}, NAME),
         ("lengths_too_large", info(shardLengths=["3", "3", "9"]), {}, "were they copied"),
-        ("pattern", rename("cats", b"a [2]"), {"dir": "a [2]"}, "a path without *, ? and ["),
+        ("pattern", rename("cats", b"a [2]/cats"), {"dir": "a [2]"}, "a path without *, ? and ["),
         ("unknown_split", no_change, {"train_split": "valid"}, SPLIT),
         ("unit", no_change, {"train_split": "train[:2chards]"}, "Received: 'train[:2chards]'"),
         ("empty_split", no_change, {"train_split": "train[5:5]"}, "which is empty"),
