@@ -1,6 +1,6 @@
 """LambdaNetworks (Bello, ICLR 2021, arXiv:2102.08602) for Keras 3.
 
-Importing it makes its layers known to Keras: in a new process `import lambda_keras` is all that
+Importing it registers its layers with Keras: in a new process, `import lambda_keras` is all that
 `keras.models.load_model("model.keras")` needs.
 """
 

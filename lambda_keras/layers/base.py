@@ -1,4 +1,4 @@
-"""Base class of the layers, whose configuration is their arguments, and what several share."""
+"""Base class of the layers, and functions that several layers share."""
 
 import inspect
 import itertools
@@ -17,15 +17,15 @@ PROJECTIONS, CONTENT, POSITION = "projections", "content", "position"
 
 
 class Layer(keras.layers.Layer):
-    """A layer that keeps each argument as an attribute, from which `get_config` reads it.
+    """Keras layer that keeps each argument as an attribute, which `get_config` reads.
 
     `__init__` calls `self.keep(locals())`, which checks the arguments by their annotations and by
     `constraints`: an `int` is a positive integer, a `bool` is True or False.
     """
 
-    # Values of arguments that are not told by their annotations.
+    # Constraints on arguments that annotations do not express.
     constraints: ClassVar[Mapping[str, Constraint]] = {}
-    _kept: tuple[str, ...] = ()  # arguments; a subclass may have others that it does not keep
+    _kept: tuple[str, ...] = ()  # names; a subclass may have arguments that it does not keep
 
     @classmethod
     def arguments(cls) -> dict[str, Any]:
@@ -40,8 +40,8 @@ class Layer(keras.layers.Layer):
         return defaults
 
     def keep(self, given: Mapping[str, Any]):
-        """Checks the arguments among the names of a scope, and keeps them as attributes."""
-        owner: Any = given.get("__class__", type(self))  # the one whose `__init__` this is
+        """Checks the arguments in `locals()` of an `__init__`, and keeps them as attributes."""
+        owner: Any = given.get("__class__", type(self))  # the class that defines this `__init__`
         for name, constraint in constraints_of(owner).items():
             if name not in given:
                 continue
@@ -55,7 +55,7 @@ class Layer(keras.layers.Layer):
             self._kept = (*self._kept, name)
 
     def require(self, condition, expected: str, *names: str):
-        """Refuses arguments that do not fit one another, by their names."""
+        """Refuses the named arguments unless a condition on them holds."""
         check(condition, expected, **{name: getattr(self, name) for name in names})
 
     def get_config(self):
@@ -80,7 +80,7 @@ def constraints_of(cls: type[Layer]) -> dict[str, Constraint | None]:
 
 
 def _look_up(get, expected: str, name: str, value):
-    """Looks up a value by a function of Keras, whose errors are others for every kind of value."""
+    """Looks up a value by a function of Keras, with one error in place of its many kinds."""
     try:
         return get(value)
     except Exception:
@@ -95,7 +95,7 @@ def fan_in(scale: float = 1.0):
 
 
 def inner_dense(layer, name: str, depth: int, units: int, **arguments) -> keras.layers.Dense:
-    """A built dense layer within a layer, which has its dtype policy."""
+    """Builds a dense layer inside another layer, with the dtype policy of that layer."""
     shared = {"trainable": layer.trainable, "dtype": layer.dtype_policy, "name": name}
     dense = keras.layers.Dense(units, **arguments, **shared)
     dense.build((None, depth))
@@ -103,7 +103,7 @@ def inner_dense(layer, name: str, depth: int, units: int, **arguments) -> keras.
 
 
 def project(inputs, kernels):
-    """`(b, *grid, d)` -> `(b, n, units)` for each kernel `(d, units)`, by a single product."""
+    """Projects `(b, *grid, d)` to `(b, n, units)` for each kernel `(d, units)`, in one product."""
     batch, *_, depth = ops.shape(inputs)
     kernel = ops.concatenate([ops.convert_to_tensor(kernel) for kernel in kernels], axis=1)
     projected = ops.matmul(ops.reshape(inputs, (-1, depth)), kernel)

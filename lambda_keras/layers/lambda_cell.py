@@ -1,4 +1,4 @@
-"""Causal lambda layers one position at a time, as a cell of `keras.layers.RNN`."""
+"""Recurrent form of causal lambda layers: a cell of `keras.layers.RNN`."""
 
 import itertools
 import math
@@ -19,18 +19,18 @@ from lambda_keras.layers.position_lambdas.embeddings import crop_to_reach
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class LambdaCell(Layer):
-    """A causal `LambdaLayer` one position at a time, from a state of fixed size.
+    """Runs a causal `LambdaLayer` one position at a time, with a state of fixed size.
 
     `keras.layers.RNN(LambdaCell(layer), return_sequences=True)(inputs)` equals `layer(inputs)` in
-    inference, on sequences `(batch, n, depth)`, and on maps as sequences of their positions in
-    raster order. Time and memory of a step do not depend on how many came before: the state has
-    sums over all of them for the content lambda, and for position lambdas the values that the
-    scope still reaches: in a map, of `scope // 2` rows and half a row.
+    inference. Inputs are sequences `(batch, n, depth)`, or maps flattened to sequences in raster
+    order. Time and memory of a step do not depend on the number of steps before it. For the content
+    lambda, the state holds sums over all of them. For position lambdas, it holds the values that
+    the scope still reaches: in a map, `scope // 2` rows and `scope // 2` positions.
 
-    The cell uses the weights of the layer, which it does not copy. It computes in float32 whatever
-    the layer's dtype policy: under `mixed_bfloat16` it equals the layer within that one's rounding.
-    `keras.layers.RNN` casts the states that it returns, or keeps if it is stateful, to a dtype of
-    its own, so give it `dtype="float32"` then.
+    The cell shares the weights of the layer. It computes in float32 whatever the layer's dtype
+    policy: under `mixed_bfloat16` its outputs equal the layer's up to bfloat16 rounding. An RNN
+    that is stateful or returns its states casts them to its own dtype, so pass `dtype="float32"` to
+    `keras.layers.RNN` then.
 
     Args:
         layer: `LambdaLayer` with `causal=True`, `strides=1`, and `position_embedding="relative"` or
@@ -51,11 +51,12 @@ class LambdaCell(Layer):
         Tensor `(batch, filters)`, the outputs at this position, and the list of the next states.
 
     Raises:
-        ValueError: If the layer is not causal, has strides, or absolute or shared embeddings; if a
-            size of the grid is missing, or another one than the layer is built for; in training.
+        ValueError: If the layer is not causal, has strides, or has embeddings other than its own
+            relative ones; if a size of the grid is missing, or is not the one that the layer is
+            built for; if `training` is true.
 
     A padding mask of `keras.layers.RNN` skips positions, as if they were not in the sequence. At
-    the end of sequences that is the padding mask of the layer.
+    the end of sequences, this equals the padding mask of the layer.
 
     Example:
     >>> import keras
@@ -88,8 +89,8 @@ class LambdaCell(Layer):
         keys = (layer.groups, layer.key_dim, layer.intra_depth)
         values = (layer.groups, layer.value_dim, layer.intra_depth)
         self._shapes: dict[str, tuple[int, ...]] = {"position": (1,)}
-        self._products = math.prod(values) * layer.key_dim  # of one position in the scope
-        self._row = 1  # positions after which borders are where they were
+        self._products = math.prod(values) * layer.key_dim  # for one position in the scope
+        self._row = 1  # period of the map's borders, in positions
         if layer.use_content:
             if layer.key_normalization == "softmax":
                 self._shapes["maxima"] = keys
@@ -105,7 +106,7 @@ class LambdaCell(Layer):
         known = "a grid whose sizes are known, but for the first"
         check(None not in self.grid[1:], known, grid=self.grid)
         rate = self.layer.dilation_rate
-        self._reachable = [n and (n - 1) // rate + 1 for n in self.grid]  # as if not dilated
+        self._reachable = [n and (n - 1) // rate + 1 for n in self.grid]  # in dilated steps
         reach = [
             size // 2 if n is None else min(size // 2, n - 1)
             for size, n in zip(sizes, self._reachable, strict=True)
@@ -114,7 +115,7 @@ class LambdaCell(Layer):
         self._offsets = offsets[: len(offsets) // 2 + 1]  # (r, axes)
         self._strides = [math.prod(self.grid[axis + 1 :]) for axis in range(len(self.grid))]
         self._row = self._strides[0]
-        # The same in a sequence of all positions, from the first, furthest one up to 0.
+        # The same offsets in the flattened sequence, from the furthest one up to 0.
         self._places = [int(place) for place in self._offsets @ self._strides]
 
     @property
@@ -196,7 +197,7 @@ class LambdaCell(Layer):
     def _content_lambdas(self, keys, values, given):
         """Content lambdas `(b, g, k, v)`, and the new sums over all positions.
 
-        Under a softmax, sums are of `exp(keys - maximum)`, with the maximum up to now.
+        Under a softmax, the sums weigh positions by `exp(keys - maximum)`, the running maximum.
         """
         normalization, sums, new = self.layer.key_normalization, given["sums"], {}
         weights = keys  # (b, g, k, u)
@@ -221,7 +222,7 @@ class LambdaCell(Layer):
         return ops.cast(embeddings[: len(self._offsets)], self.compute_dtype)
 
     def _seen(self, values, position):
-        """Values `(b, r, g, v, u)` in the scope, 0 where an offset leads over a side of the map."""
+        """Values `(b, r, g, v, u)` in the scope, 0 where an offset crosses a side of the map."""
         seen = ops.take(values, np.subtract(self._places, self._places[0]), axis=1)
         position = ops.cast(position, "int32")  # (b, 1)
         inside = position >= 0
@@ -240,7 +241,7 @@ class LambdaCell(Layer):
         layer = self.layer
         counts = layer.count_flops((None, *(1 for _ in self.grid), inputs_shape[-1]))
         if layer.position_embedding:
-            # The layer counts the only position of this grid.
+            # The layer's count includes one position, the only one of this grid.
             counts[POSITION] += 2 * (len(self._offsets) - 1) * self._products
         return counts
 

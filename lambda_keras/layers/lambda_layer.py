@@ -43,8 +43,8 @@ class LambdaLayer(Layer):
 
         \lambda^c = \operatorname{softmax}(K)^\top V, \qquad \lambda^p_n = E_n^\top V
 
-    (Eq. 1 and 2) with queries q, keys K, whose softmax is over the context positions, values V and
-    position embeddings E. Several queries (heads) per position share a lambda (multi-query, Figures
+    (Eq. 1 and 2) with queries q, keys K, values V and position embeddings E. The softmax is over
+    the context positions. Several queries (heads) per position share a lambda (multi-query, Figures
     3 and 5).
 
     Queries and values pass a batch normalization. Relative position embeddings make the layer
@@ -60,21 +60,21 @@ class LambdaLayer(Layer):
         scope: Odd int or tuple of odd ints, one for each axis of the grid: the neighborhood that
             position lambdas see (3.4); or `None` for the whole context, with an embedding for
             every offset in the grid that the layer is built for. Defaults to `23`.
-        strides: Int, of the 3-wide average pooling that follows the layer in place of a strided
-            convolution (E.1), which causal layers cannot have. Defaults to `1`.
-        strided_queries: Bool, whether `strides` are taken by the queries (3.4): only the first of
-            every `strides` positions of an axis has queries, and nothing is pooled. The context
+        strides: Int, strides of the 3-wide average pooling after the layer, in place of a strided
+            convolution (E.1). Causal layers cannot have this pooling. Defaults to `1`.
+        strided_queries: Bool, whether the queries are strided and nothing is pooled (3.4): only the
+            first of every `strides` positions of an axis has queries. The context
             stays the whole grid. In inference, outputs equal `strides=1` at these positions;
             batch statistics count only the queries that are computed. Defaults to `False`.
         dilation_rate: Int, distance between the positions in the scope (3.4). Defaults to `1`.
-        multi_query: Bool; `False` for keys, values and embeddings of each head's own (multi-head,
+        multi_query: Bool; `False` gives each head its own keys, values and embeddings (multi-head,
             Figure 7). Defaults to `True`.
         use_content: Bool, whether there is a content lambda (Table 10). Defaults to `True`.
         position_embedding: `"relative"`; `"absolute"`, one embedding for each pair of positions;
             `"relation"`, one for each of `num_relations` kinds of pairs, the `relations` of the
             call, such as edges of graphs, distances or time lags (2, 3.3); `"shared"`, relative
-            ones of a `RelativePositionEmbedding` given to the call (Table 4); or `None` for no
-            position lambdas (Table 10). The scope is of relative ones. Defaults to `"relative"`.
+            ones of a `RelativePositionEmbedding` passed to the call (Table 4); or `None` for no
+            position lambdas (Table 10). Only relative ones use the scope. Defaults to `"relative"`.
         num_relations: Int, number r of relations, for `position_embedding="relation"` only.
             Defaults to `None`.
         use_bias: Bool, whether all position lambdas have a learned bias of depth k, as in
@@ -82,11 +82,11 @@ class LambdaLayer(Layer):
         use_projection_bias: Bool, whether queries and values have a learned bias, before
             normalizations. `fold_batch_normalization` needs it. Defaults to `False`.
         causal: Bool, whether a query sees only the context positions up to its own, in raster
-            order (B.2). What comes later then changes neither outputs nor gradients, as long as it
-            is finite: it is multiplied by 0. In training, the statistics of batch normalizations
-            count all positions, too. Defaults to `False`.
-        query_normalization: `"batch"`, `"softmax"` (over k), `"batch_softmax"`, one after the
-            other, or `None` (Table 12). Defaults to `"batch"`.
+            order (B.2). Later positions change neither outputs nor gradients, as long as they are
+            finite: they are multiplied by 0. In training, batch statistics still count all
+            positions. Defaults to `False`.
+        query_normalization: `"batch"`, `"softmax"` (over k), `"batch_softmax"` (both, in
+            this order) or `None` (Table 12). Defaults to `"batch"`.
         key_normalization: `"softmax"`, `"l2"` or `None`, over the context positions (Table 12).
             Defaults to `"softmax"`.
         value_normalization: `"batch"` or `None` (Table 12). Defaults to `"batch"`.
@@ -96,13 +96,13 @@ class LambdaLayer(Layer):
             each. `"auto"` takes the fastest on the kind of device. Defaults to `"auto"`.
         momentum: Float from 0 to 1, of the batch normalizations. Defaults to `0.99`.
         epsilon: Positive float, of the batch normalizations. Defaults to `1e-5`.
-        query_initializer: Defaults to `N(0, (k d)^-1/2)`, the second a standard deviation (E.1).
+        query_initializer: Defaults to `N(0, (k d)^-1/2)`, mean and standard deviation (E.1).
         key_initializer: Defaults to `N(0, d^-1/2)` (E.1).
         value_initializer: Defaults to `N(0, d^-1/2)` (E.1).
         embeddings_initializer: Defaults to `N(0, 1)` (E.1). In training, outputs of a new layer
             then have a standard deviation of `sqrt(key_dim * intra_depth * positions in the
             scope)`, less at borders, such as 26 with `scope=7` on 28x28 positions. In the networks
-            a normalization follows. For a layer that stands alone it is about 1 with
+            a normalization follows. In a standalone layer it is about 1 with
             `keras.initializers.VarianceScaling(1 / intra_depth, "fan_out", "untruncated_normal")`.
         kernel_regularizer: Regularizer of the three projections. Defaults to `None`.
         embeddings_regularizer: Regularizer of the position embeddings. Defaults to `None`.
@@ -117,19 +117,19 @@ class LambdaLayer(Layer):
         position_embeddings: Tensor `(*relative positions, u, k)`, the output of a
             `RelativePositionEmbedding`, if `position_embedding="shared"`.
         attention_mask: Bool tensor `(n, m)`, shared by the batch, or `(batch, n, m)`: which context
-            positions each query sees (Figure 6), as long as the others are finite; n counts the
-            queries that are computed. Keys are normalized over these only. Under a softmax, keys
-            more than about 80 below the largest one, hidden ones too, weigh nothing; `causal=True`
-            lifts this limit, for memory of `n m k u` numbers per example. Otherwise content takes
-            `n k v u`, and position `n m u h` numbers with masks of each example's own.
+            positions each query sees (Figure 6); the others must be finite. n counts the queries
+            that are computed. Keys are normalized over visible positions only. Under a softmax,
+            keys more than about 80 below the largest one, even a hidden one, weigh nothing.
+            `causal=True` lifts this limit, for memory of `n m k u` numbers per example. Otherwise
+            content takes `n k v u` numbers, and position `n m u h` with masks `(batch, n, m)`.
         relations: Integers `(n, m)`, shared by the batch, or `(batch, n, m)`, if
             `position_embedding="relation"`: the relation of each query to each context position,
-            from 0. Pairs with -1, or any number out of range, have none, and no position lambda.
+            from 0. Pairs with a number out of range, such as -1, have none, and no position lambda.
             Shared relations take `n m (r + u k)` numbers, others `n m (r + u h)` per example.
         mask: Bool tensor `(batch, *grid)`, Keras' padding mask of `inputs`: false positions are
             neither context nor part of the batch statistics.
         context_mask: Bool tensor `(batch, *context grid)`, the same for `context`.
-        inputs_mask: Another name of `mask`, by which Keras passes it next to other tensors.
+        inputs_mask: Alias of `mask`, under which Keras passes it if the call has other tensors.
         training: Bool, whether batch normalizations use the statistics of the batch.
 
     Returns:
@@ -266,7 +266,7 @@ class LambdaLayer(Layer):
         inputs_mask=None,
         training=None,
     ):
-        # Keras' name for the mask of inputs where there are other tensors.
+        # Keras passes the mask by this name if the call has other tensors.
         mask = inputs_mask if mask is None else mask
         own_context = context is None
         check_tensors(self, inputs, context, mask, context_mask)
@@ -300,13 +300,13 @@ class LambdaLayer(Layer):
         if keys is not None:  # content lambda: softmax(K)^T V
             queried = pairs.queried() if self.causal and pairs.strides > 1 else None
             how = (self.key_normalization, pairs.padding, pairs.mask, self.causal, queried)
-            axes, content_lambda = content_lambdas(keys, values, *how)  # bkv, or of every query
+            axes, content_lambda = content_lambdas(keys, values, *how)  # bkv, or one per query
             content_lambda = ops.cast(content_lambda, queries.dtype)
             outputs = contract(f"bnhk,{axes}->bnhv", queries, content_lambda)
         if embeddings is not None:  # position lambdas: E_n^T V, in the order of the implementation
             embeddings = ops.cast(embeddings, values.dtype)
             outputs = outputs + self.positions.outputs(queries, values, embeddings, pairs)
-        if bias is not None:  # of every position lambda, for every v
+        if bias is not None:  # added to every position lambda, for every v
             outputs = outputs + ops.matmul(queries, bias[:, None])
         return outputs
 
@@ -315,8 +315,8 @@ class LambdaLayer(Layer):
     ) -> list[Group]:
         """Projects and splits queries, keys, values and embeddings by head group.
 
-        Masks `(b, n)` of queries and `(b, m)` of the context, `padding`, are false where an example
-        has none. There is one `Group`, or with `multi_query=False` one per head.
+        `mask` `(b, n)` of the queries and `padding` `(b, m)` of the context are false at padding.
+        There is one `Group`, or with `multi_query=False` one per head.
         """
         batch, groups = ops.shape(inputs)[0], self.groups
         kernels = [self.query_kernel, self.value_kernel]
@@ -375,7 +375,7 @@ class LambdaLayer(Layer):
     def count_flops(self, inputs_shape, context_shape=None) -> dict[str, int]:
         """Floating-point operations for one example, by part.
 
-        The keys' projection counts without content lambdas too, as in Table 10.
+        The key projection counts even without content lambdas, as in Table 10.
         """
         context_shape = inputs_shape if context_shape is None else context_shape
         (_, *grid, depth), (_, *context_grid, context_depth) = inputs_shape, context_shape
@@ -392,9 +392,9 @@ class LambdaLayer(Layer):
         return {part: 2 * number for part, number in products.items()}
 
     def count_map_elements(self, inputs_shape, context_shape=None) -> int:
-        """Elements of the embeddings of all pairs of positions `(n, m, k, u)`, for any batch (3.2).
+        """Elements of the dense position embeddings `(n, m, k, u)`, whatever the batch size (3.2).
 
-        A query has as many context positions as the scope, at most all, as in `count_flops`.
+        A query counts the context positions of the scope, at most all, as in `count_flops`.
         """
         if self.positions is None:
             return 0

@@ -7,7 +7,7 @@ from lambda_keras.layers.base import Layer
 
 
 def average_pool(inputs, pool_size: int, strides: int):
-    """Average pooling of `(batch, *grid, channels)` with padding "same", of real positions only."""
+    """Average pooling of `(batch, *grid, channels)` with padding "same", left out of the means."""
     if keras.backend.backend() != "torch":
         return ops.average_pool(
             inputs, pool_size, strides, padding="same", data_format="channels_last"
@@ -29,8 +29,8 @@ def average_pool(inputs, pool_size: int, strides: int):
 class SymmetricMaxPooling2D(Layer):
     """Max pooling with the same padding on both sides, as PyTorch has it.
 
-    What is padded is never the largest: unlike zeros, which are larger than negative activations.
-    It is half of the odd window. Sizes of `(batch, height, width, channels)` are rounded up.
+    The padding, half of the odd window, is minus infinity: zeros would exceed negative activations.
+    Output sizes of `(batch, height, width, channels)` are rounded up.
     """
 
     def __init__(self, pool_size: int = 3, strides: int = 2, **kwargs):
