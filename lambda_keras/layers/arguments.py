@@ -9,17 +9,17 @@ import keras
 
 
 def is_integer(value) -> bool:
-    """Whether a value is an integer, of Python or NumPy, and no bool."""
+    """Whether a value is a Python or NumPy integer, and not a bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_positive_integer(value) -> bool:
-    """Whether a value is an integer above 0, of Python or NumPy, and no bool."""
+    """Whether a value is a Python or NumPy integer above 0, and not a bool."""
     return is_integer(value) and int(value) >= 1
 
 
 def is_number(value) -> bool:
-    """Whether a value is a real number, of Python or NumPy, and no bool."""
+    """Whether a value is a Python or NumPy real number, and not a bool."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
@@ -42,7 +42,7 @@ def check_bools(**arguments):
 
 
 def is_among(value, choices) -> bool:
-    """Whether a value is one of some strings and `None`; arrays, which compare by element, too."""
+    """Whether a value is among choices of strings and `None`; arrays compare by element."""
     return (value is None or isinstance(value, str)) and value in tuple(choices)
 
 
@@ -60,19 +60,19 @@ def check_number(condition, expected: str, **argument):
 
 
 def check_built(model):
-    """Checks that a model is one of Keras and has its weights."""
+    """Checks that a model is a built `keras.Model`."""
     fits = isinstance(model, keras.Model) and model.built
     check(fits, "a built keras.Model", model=type(model))
 
 
 def check_functional(model):
-    """Checks that a model is a functional or sequential one of known inputs."""
+    """Checks that a model is functional, or sequential with known inputs."""
     if not isinstance(model, keras.Model) or not getattr(model, "inputs", None):
         raise ValueError(f"expected a functional keras.Model. Received: a {type(model)}")
 
 
 def check_tensor(name: str, tensor, kind: Literal["bool", "int"], *shapes):
-    """Checks dtype and shape of a tensor, one of several shapes, as far as these are known."""
+    """Checks the dtype of a tensor, and that it has one of several shapes, as far as known."""
     given: Any = getattr(tensor, "shape", None)
     check(given is not None, f"{name} to be a tensor", **{name: tensor})
     given, shapes = tuple(given), [tuple(shape) for shape in shapes]
@@ -114,7 +114,7 @@ EPSILON = number("a positive number", lambda x: 0 < x < math.inf)
 
 
 def constraint_of(name: str, annotation: Any) -> Constraint | None:
-    """The constraint by an annotation: a positive `int`, or `None`, a `bool`, or a `Literal`."""
+    """Constraint for an annotation: `int` (positive), `int | None`, `bool` or a `Literal`."""
     if get_origin(annotation) is Literal:
         return one_of(name, get_args(annotation))
     if annotation == int | None:

@@ -1,4 +1,4 @@
-"""Batch normalization that is fast on TensorFlow."""
+"""Batch normalization that is faster than Keras' on TensorFlow and JAX."""
 
 import sys
 
@@ -12,21 +12,21 @@ from lambda_keras.layers.arguments import EPSILON, MOMENTUM, check, check_bools,
 class BatchNormalization(keras.layers.BatchNormalization):
     """`keras.layers.BatchNormalization`, faster on TensorFlow and JAX.
 
-    Arguments, weights, values and statistics equal Keras'. Keras computes means, variances
-    and normalized values one after the other, and TensorFlow differentiates each. Here a training
-    step takes one kernel, and one for the gradients. In inference on batches that are known to be
-    larger than 1 TensorFlow joins that kernel with the convolution before it. JAX does all that by
-    itself, but for mean and variance of a batch, which take one pass over the inputs here.
+    Arguments, weights, values and statistics equal Keras'. On TensorFlow, Keras computes means,
+    variances and normalized values one after the other, and differentiates each. Here a training
+    step takes one kernel, and one for the gradients. In inference, TensorFlow fuses that kernel
+    with the convolution before it, if the batch is known to be larger than 1. On JAX, XLA fuses
+    all but mean and variance of a batch, which take one pass over the inputs here.
 
-    Where the channels are axis 1 of more than two, training sums over the axes after them first.
-    That takes half of the time or less on large maps, and sums of millions stay exact.
+    If the channels are axis 1 of more than two, training sums over the axes after them first. This
+    takes half of the time or less on large maps, and sums of millions stay exact.
 
-    Everything else is computed by Keras: masks, statistics of several replicas, batch
-    renormalization, other axes, weights that are not in float32, other backends.
+    Keras computes everything else: masks, statistics of several replicas, batch renormalization,
+    other axes, weights that are not in float32, and other backends, except PyTorch's statistics.
 
     Raises:
         ValueError: If `axis`, `momentum`, `epsilon` or `renorm_momentum` is out of its range, or
-            `center`, `scale`, `renorm` or `synchronized` is no bool; Keras checks the others.
+            `center`, `scale`, `renorm` or `synchronized` is not a bool; Keras checks the others.
 
     Example:
     >>> import numpy as np
@@ -71,8 +71,8 @@ class BatchNormalization(keras.layers.BatchNormalization):
         if not ours:
             return super().call(inputs, training=training, mask=mask)
         tf = sys.modules["tensorflow"]
-        # The kernel computes in float32; of bfloat16 it takes 10 times as long for channels that do
-        # not fill vectors.
+        # The kernel computes in float32. On bfloat16 inputs it takes 10 times as long if the
+        # channels do not fill vectors.
         fits_kernel = last and inputs.dtype == "bfloat16" and inputs.shape[-1] % 16 == 0
         x = inputs if fits_kernel else tf.cast(inputs, "float32")
         scale, offset = (
@@ -96,7 +96,7 @@ class BatchNormalization(keras.layers.BatchNormalization):
         if backend == "tensorflow" or mask is not None or self.synchronized:
             return super()._moments(inputs, mask)
         axes = [axis for axis in range(rank) if axis != self.axis % rank]
-        if backend == "torch":  # Keras' own is a difference of squares, which cancels.
+        if backend == "torch":  # Keras' variance is a difference of squares, which cancels.
             variance, mean = sys.modules["torch"].var_mean(inputs, axes, correction=0)
             return mean, variance
         # One pass over the inputs: XLA takes two for Keras' variance. The difference of squares
@@ -108,10 +108,10 @@ class BatchNormalization(keras.layers.BatchNormalization):
         return mean + ops.reshape(shift, (-1,)), variance
 
     def _by_kernel(self, tf, x, scale, offset, training):
-        """Channels last: outputs, and mean and variance of the batch, by the fused kernel."""
+        """Normalizes channels last by the fused kernel; also returns mean and variance."""
         shape, channels = x.shape, x.shape[-1]
-        # Joined with a convolution, single images take oneDNN over ten times as long on AVX2. A
-        # list of positions is not joined.
+        # Fused with a convolution, single images take oneDNN over ten times as long on AVX2. A
+        # list of positions is not fused.
         maybe_single = not training and shape[0] in (None, 1)
         as_list = len(shape) != 4 or maybe_single
         maps = tf.reshape(x, (-1, 1, 1, channels)) if as_list else x
@@ -125,7 +125,7 @@ class BatchNormalization(keras.layers.BatchNormalization):
             is_training=training,
         )
         if training:
-            # The kernel estimates the variance of the population that a batch is a sample of.
+            # The kernel returns the unbiased variance; Keras uses the batch's own.
             count = tf.cast(tf.size(x) // channels, "float32")
             variance *= tf.maximum(count - 1, 1) / tf.maximum(count, 1)
         if as_list:
@@ -133,7 +133,7 @@ class BatchNormalization(keras.layers.BatchNormalization):
         return outputs, (mean, variance)
 
     def _by_row(self, tf, x, scale, offset):
-        """Channels second, in training: sums over outer and inner axes at once are slow."""
+        """Normalizes axis 1 in training: sums over outer and inner axes at once are slow."""
         rows = tf.reshape(x, (tf.shape(x)[0], x.shape[1], tf.reduce_prod(tf.shape(x)[2:])))
 
         def mean(values):
@@ -158,7 +158,7 @@ def _is_deterministic() -> bool:
 def inner_batch_norm(
     layer, name: str, shape, axis: int = -1, dtype=None, gamma_initializer="ones"
 ) -> BatchNormalization:
-    """A built normalization within a layer, which has its momentum, epsilon and dtype policy."""
+    """Builds a normalization inside a layer, with its momentum, epsilon and dtype policy."""
     batch_norm = BatchNormalization(
         axis=axis,
         momentum=layer.momentum,

@@ -30,11 +30,10 @@ def content_lambdas(
     """Normalizes keys and computes content lambdas: returns their axes and the tensor.
 
     Axes are `"bkv"` where all queries share a lambda, or else `"bnkv"` or `"bknv"`, in float32.
-    Keys are `(b, m, k, u)`, values `(b, m, v, u)`. Padding `(b, m)` is
-    false where an example has no context element, a mask `(n, m)` or `(b, n, m)` where a query does
-    not see it (Figure 6). See the `attention_mask` of `LambdaLayer` for the range of keys.
-    `queried`, int `(n,)`, are the positions of causal queries in the context; by default they are
-    all of it.
+    Keys are `(b, m, k, u)`, values `(b, m, v, u)`. Padding `(b, m)` is false where an example has
+    no context element. A mask `(n, m)` or `(b, n, m)` is false where a query does not see a context
+    element (Figure 6). See the `attention_mask` of `LambdaLayer` for the range of keys. `queried`,
+    int `(n,)`, holds the context positions of causal queries, by default all.
     """
     if causal and mask is not None:
         mask = ops.logical_and(mask, up_to_own(queried, *ops.shape(mask)[-2:]))
@@ -50,7 +49,7 @@ def content_lambdas(
         )
         divides_last = weights.shape[-1] == 1 and ops.dtype(values) != "float16"
         if divides_last and normalization is not None:
-            # Lambdas are smaller than keys; float16 would not hold their sums.
+            # Lambdas are smaller than keys, so less to divide; float16 would not hold their sums.
             lambdas = contract("bmku,bmvu->bkv", ops.cast(weights, values.dtype), values)
             return "bkv", ops.cast(lambdas, "float32") / ops.squeeze(denominator, 1)  # (b, k, 1)
         weights = ops.cast(weights / denominator, values.dtype)
@@ -72,7 +71,7 @@ def content_lambdas(
 
 
 def up_to_own(queried, n, m):
-    """Bool `(n, m)`: context positions up to the query's own, at `queried` or at all n of them."""
+    """Causal mask, bool `(n, m)`: queries are at the positions `queried`, or at all n of them."""
     queried = ops.arange(n, dtype="int32") if queried is None else queried
     return ops.arange(m, dtype="int32") <= queried[:, None]
 
@@ -96,7 +95,7 @@ def _causal_softmax_lambdas(keys, values, padding, mask):
         _, sums = _running_sums(keys, terms, levels)
     else:
         visible = ops.cast(mask, "bool")
-        visible = visible if len(mask.shape) == 2 else visible[:, None, None]  # of b, k, u
+        visible = visible if len(mask.shape) == 2 else visible[:, None, None]  # (b, 1, 1, n, m)
         _, sums = _visible_sums(keys, terms, visible)
     sums, denominators = ops.split(sums, [sums.shape[-1] - 1], axis=-1)
     return ops.sum(sums / ops.where(denominators > 0, denominators, 1.0), axis=2)
@@ -106,8 +105,8 @@ def _visible_sums(keys, terms, visible):
     """Sums of `exp(keys - maximum) * terms` over the visible positions, with a maximum per query.
 
     Keys `(..., m, 1)`, terms `(..., m, w)` and visible `(n, m)` or `(..., n, m)` -> maxima
-    `(..., n, 1)`, without a gradient, because they cancel in quotients of sums, and sums
-    `(..., n, w)`.
+    `(..., n, 1)` and sums `(..., n, w)`. Maxima have no gradient, because they cancel in quotients
+    of sums.
     """
     keys = ops.where(visible, ops.swapaxes(keys, -1, -2), HIDDEN)
     maxima = _largest(keys, -1)
@@ -131,7 +130,7 @@ def _running_sums(keys, terms, levels):
     up_to_own = ops.tril(ops.ones((BLOCK, BLOCK), "bool"))
     maxima, sums = _visible_sums(blocks(keys), blocks(terms), up_to_own)
     if levels > 1:
-        # The sums at the end of the block before.
+        # Sums up to the end of the previous block.
         ends = [_positions(tensor, BLOCK - 1, 1) for tensor in (maxima, sums)]
         before = _running_sums(*(ops.squeeze(end, -2) for end in ends), levels - 1)
         before_maxima, before_sums = (
@@ -144,12 +143,12 @@ def _running_sums(keys, terms, levels):
 
 
 def _positions(tensor, first, size):
-    """Some of the positions on the axis before the last."""
+    """Slices the axis before the last."""
     return part(tensor, len(tensor.shape) - 2, first, size)
 
 
 def _pad(tensor, before, after, value=0.0):
-    """More positions on the axis before the last."""
+    """Pads the axis before the last."""
     none = [(0, 0)] * (len(tensor.shape) - 2)
     return ops.pad(tensor, [*none, (before, after), (0, 0)], constant_values=value)
 

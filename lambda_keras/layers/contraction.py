@@ -7,13 +7,13 @@ from keras import ops
 
 
 def contract(equation: str, a, b):
-    """`ops.einsum` of two tensors; in TensorFlow as one product of matrices.
+    """`ops.einsum` of two tensors; on TensorFlow as one matrix product.
 
-    TensorFlow's einsum rounds every partial sum to bfloat16 on CPUs without AVX-512: of 3136 equal
-    terms a fifth is lost, of 784 in other shapes two thirds. Products of matrices sum in float32.
-    Forward and backward, in float32, they take 0.5 to 1.1 of its time.
+    On CPUs without AVX-512, TensorFlow's einsum rounds every partial sum to bfloat16: of 3136 equal
+    terms a fifth is lost, of 784 in other shapes two thirds. Matrix products sum in float32.
+    Forward and backward, in float32, they take 0.5 to 1.1 times as long as einsum.
 
-    Axes that the result lacks are axes of both tensors, `"bnhk,bkv->bnhv"`.
+    Axes that the result lacks must be axes of both tensors, as in `"bnhk,bkv->bnhv"`.
     """
     if keras.backend.backend() != "tensorflow":
         return ops.einsum(equation, a, b)
@@ -21,8 +21,8 @@ def contract(equation: str, a, b):
     left, right = inputs.split(",")
     batch = [axis for axis in left if axis in right and axis in result]
     if len(batch) == 1:
-        # Another one, of size 1: with the axis that `GradientTape.jacobian` adds, oneDNN reads past
-        # the end of four axes where a batch of one example is repeated.
+        # A second batch axis, of size 1: with the axis that `GradientTape.jacobian` adds, oneDNN
+        # reads past the end of four axes where a batch of one example is repeated.
         a, b = (ops.expand_dims(x, axes.index(batch[0]) + 1) for x, axes in ((a, left), (b, right)))
         left, right = (axes.replace(batch[0], batch[0] + "1") for axes in (left, right))
         batch.append("1")
@@ -32,7 +32,7 @@ def contract(equation: str, a, b):
     sizes = dict(zip(left + right, (*ops.shape(a), *ops.shape(b)), strict=True))
 
     def matrices(tensor, letters, *groups):
-        """`(*batch, rows, columns)`, each of the two groups as one axis."""
+        """Reshapes to `(*batch, rows, columns)`, each of the two groups as one axis."""
         tensor = _in_order(tensor, letters, [*batch, *groups[0], *groups[1]])
         if all(len(group) == 1 for group in groups):
             return tensor

@@ -41,7 +41,7 @@ def unit_normal(initializer):
 class RelativePositionEmbedding(Layer):
     """One table of relative position embeddings for several lambda layers (Table 4).
 
-    The table is counted and saved once. All layers that take it must agree in `key_dim`,
+    The table is counted and saved once. All layers that use it must agree in `key_dim`,
     `intra_depth` and `scope`, and be multi-query.
 
     Args:
@@ -54,7 +54,7 @@ class RelativePositionEmbedding(Layer):
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: Tensor `(batch, *grid, depth)`, of which only the shape is used.
+        inputs: Tensor `(batch, *grid, depth)`; only its shape is used.
 
     Returns:
         Tensor `(*relative positions, intra_depth, key_dim)`, the `position_embeddings` that

@@ -26,7 +26,7 @@ class SqueezeExcitation(Layer):
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: Tensor `(batch, *grid, channels)`, which outputs have the shape of.
+        inputs: Tensor `(batch, *grid, channels)`; outputs have the same shape.
 
     Raises:
         ValueError: If `ratio` is not in (0, 1], or the inputs have no grid or unknown channels.

@@ -13,7 +13,7 @@ from lambda_keras.layers.base import Layer
 class StochasticDepth(Layer):
     """Drops a residual branch for whole examples, in training only.
 
-    Branches that are kept are divided by the probability to be kept, so that the mean stays.
+    Kept branches are divided by the probability of keeping them, which preserves the mean.
 
     Args:
         rate: Float in `[0, 1)`, probability that an example loses the branch.
@@ -25,7 +25,7 @@ class StochasticDepth(Layer):
         training: Bool, whether branches are dropped.
 
     Raises:
-        ValueError: If the rate is out of its range, or the seed no integer.
+        ValueError: If the rate is out of its range, or the seed is not an integer.
     """
 
     constraints: ClassVar = {

@@ -1,6 +1,6 @@
-"""Grids in tiles with their surroundings, so that the work grows with the grid.
+"""Tiling of grids, so that the work grows in proportion to the grid.
 
-A tile and the positions around it, within half a scope or a halo, are an example of its own in the
+A tile with the positions around it, half a scope or a halo, becomes an example of its own in the
 batch. Grids that tiles do not divide are padded with zeros at their ends.
 """
 
@@ -13,9 +13,9 @@ def in_tiles(compute, queries, values, grid, tiles, reach, strides=1):
     """Computes the position outputs of every tile and joins them: `(b, n, h, v)`.
 
     `compute` takes queries of tiles `(b, *tile, h, k)`, values `(b, *(tile + 2 around), v, u)` and
-    `around`, and returns outputs `(b, n, h, v)`. That is how far queries see, `reach`, on both
-    sides of a tile; nothing is around a tile as long as the axis. With `strides` only every so
-    many positions of an axis have a query: tiles are their multiples, or as long as the axis.
+    `around`, and returns outputs `(b, n, h, v)`. `around` is `reach`, how far queries see on both
+    sides of a tile, or 0 where a tile is as long as the axis. With `strides`, queries are on the
+    positions 0, strides, ... of an axis; tiles are multiples of them, or as long as the axis.
     """
     around = [0 if n == size else p for n, size, p in zip(grid, tiles, reach, strict=True)]
     grid, query_tiles = strided(grid, strides), strided(tiles, strides)
@@ -28,8 +28,8 @@ def in_tiles(compute, queries, values, grid, tiles, reach, strides=1):
 def tile(tensor, tiles, reach=None):
     """Cuts a tensor `(b, *grid, ...)` into tiles `(b * tiles, *(tile + 2 reach), ...)`.
 
-    Tiles of an example are in raster order. `reach` is how many positions on both sides of a tile
-    belong to it, too, with zeros beyond the grid. Sizes of the grid may be unknown.
+    Tiles of an example are in raster order. `reach` is the number of positions that a tile also
+    includes on both sides, zeros beyond the grid. Sizes of the grid may be unknown.
     """
     for axis, size in enumerate(tiles, start=1):
         around = reach[axis - 1] if reach else 0
@@ -37,7 +37,7 @@ def tile(tensor, tiles, reach=None):
         n = shape[axis]
         if isinstance(n, int) and (n, 0) == (size, around):
             continue
-        # Whole tiles that the axis, and then the surroundings, reach into.
+        # Numbers of tiles that the axis, and then the surroundings, reach into.
         count, further = _count(n, size), _count(2 * around, size)
         padding = [(0, 0)] * len(shape)
         padding[axis] = (around, (count + further) * size - n - around)
@@ -52,14 +52,14 @@ def tile(tensor, tiles, reach=None):
             for first, positions in enumerate(taken)
         ]
         tensor = parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=axis + 1)
-        # The number of the tile goes to the batch.
+        # The axis of tiles becomes part of the batch.
         tensor = ops.moveaxis(tensor, axis, 1)
         tensor = ops.reshape(tensor, (-1, *ops.shape(tensor)[2:]))
     return tensor
 
 
 def untile(tensor, grid, tiles):
-    """`(b * tiles, *tile, ...)` -> `(b, *grid, ...)`, of tiles without surroundings."""
+    """Joins tiles without surroundings: `(b * tiles, *tile, ...)` -> `(b, *grid, ...)`."""
     for axis in reversed(range(len(grid))):
         n, size = grid[axis], tiles[axis]
         if isinstance(n, int) and n == size:
@@ -85,9 +85,9 @@ def _count(length, size):
 
 
 def part(tensor, axis: int, first: int, size):
-    """Positions of a tensor along an axis, like a slice.
+    """Slices `size` positions of a tensor along an axis, from `first` on.
 
-    A split where sizes are known: on TensorFlow the gradient of a slice takes many times as long.
+    It splits where sizes are known: on TensorFlow the gradient of a slice takes many times as long.
     """
     length = tensor.shape[axis]
     if isinstance(length, int) and isinstance(size, int):
@@ -103,7 +103,7 @@ def every(tensor, strides: int, axes):
 
 
 def strided(grid, strides: int) -> tuple:
-    """Sizes of a grid of which every axis has its positions 0, strides, 2 strides, ... only."""
+    """Sizes of a grid after keeping the positions 0, strides, 2 strides, ... of every axis."""
     if strides == 1:
         return tuple(grid)
     return tuple(size if size is None else _count(size, strides) for size in grid)
@@ -112,7 +112,7 @@ def strided(grid, strides: int) -> tuple:
 def equal_tiles(n: int, largest: int, strides: int = 1) -> int:
     """Size of the fewest equal tiles of at most the largest size that cover n positions.
 
-    Where they are several, it is rounded up to a multiple of the strides.
+    The size of several tiles is rounded up to a multiple of the strides.
     """
     size = math.ceil(n / math.ceil(n / largest))
     return n if size == n else _count(size, strides) * strides

@@ -28,13 +28,13 @@ class Implementation:
     """One algorithm for position lambdas and its capabilities.
 
     Attributes:
-        outputs: Its function. It takes queries `(b, n, h, k)`, values `(b, m, v, u)` and embeddings
-            `(n, m, u, k)` if it is one for any pairs. If not, it takes queries `(b, *grid, h, k)`,
-            values `(b, *grid, v, u)`, embeddings `(*scope, u, k)` and strides, of queries that
-            are on every so many positions of an axis only. It returns `(b, n, h, v)`.
+        outputs: Function that returns `(b, n, h, v)`. With `any_pairs` it takes queries
+            `(b, n, h, k)`, values `(b, m, v, u)` and embeddings `(n, m, u, k)`; otherwise queries
+            `(b, *grid, h, k)`, values `(b, *grid, v, u)`, embeddings `(*scope, u, k)` and the
+            strides of the queries.
         any_pairs: Whether embeddings may be absolute, masked, or of relations.
-        own_pairs: Whether masks and relations may be of each example's own.
-        causal: Whether nothing of the future gets through, by rounding neither.
+        own_pairs: Whether each example may have masks and relations of its own.
+        causal: Whether no future position leaks, not even by rounding.
         intra_depth: Largest intra-depth u.
         axes: Largest number of axes of the grid.
         unknown_grid: Whether sizes of the grid may be unknown.
@@ -54,7 +54,7 @@ IMPLEMENTATIONS = {
     "query_first": Implementation(query_first, any_pairs=True, own_pairs=True),
     "dense_matmul": Implementation(dense_matmul, any_pairs=True),
     "conv": Implementation(conv),
-    # Figure 8 has no such form of the intra-depth, and Keras no such convolution of 3 axes.
+    # Depthwise convolution cannot express an intra-depth above 1, and Keras has none for 3 axes.
     "depthwise_conv": Implementation(depthwise_conv, intra_depth=1, axes=2),
     "toeplitz_conv": Implementation(toeplitz_conv, unknown_grid=False),
     # FFT rounding leaks future positions; its matrices fit one grid size.
@@ -80,15 +80,15 @@ def capable(**needs) -> tuple[str, ...]:
 def relative_outputs(
     queries, values, embeddings, grid, context_grid, implementation: str, strides: int = 1
 ):
-    """Position outputs by one of the implementations.
+    """Position outputs for relative embeddings, by one of the implementations.
 
     Args:
         queries: Tensor `(b, n, h, k)`.
         values: Tensor `(b, m, v, u)`.
         embeddings: Tensor `(*scope, u, k)`.
-        grid: Sizes of the axes that n is made of; with strides, of all positions.
-        context_grid: Sizes of the axes that m is made of. Contexts of another size lie beside the
-            queries from the first position on.
+        grid: Sizes of the axes of the queries, before strides.
+        context_grid: Sizes of the axes of the context. If they differ from `grid`, both grids begin
+            at the same position.
         implementation: One of `IMPLEMENTATIONS`.
         strides: Queries are on the positions 0, strides, 2 strides, ... of every axis of the grid.
 
@@ -133,16 +133,17 @@ def pair_outputs(queries, values, embeddings, implementation: str, mask=None, re
         queries: Tensor `(b, n, h, k)`.
         values: Tensor `(b, m, v, u)`.
         embeddings: Tensor `(n, m, u, k)`, or `(r, u, k)` if there are relations.
-        implementation: One of `IMPLEMENTATIONS` for any pairs, or for pairs of each example's own.
+        implementation: One of `IMPLEMENTATIONS` for any pairs; pairs `(b, n, m)` need `own_pairs`.
         mask: Bool tensor `(n, m)` or `(b, n, m)`; false where a query does not see a position.
-        relations: Integers `(n, m)` or `(b, n, m)`, each a row of the embeddings; others are none.
+        relations: Integers `(n, m)` or `(b, n, m)`, indices of rows of the embeddings; others are no
+            relation.
 
     Returns:
         Tensor `(b, n, h, v)`.
     """
     if relations is not None:
-        # A product with zeros and ones: the gradient of a gather is a scatter, which adds up in
-        # half precision.
+        # A one-hot product, because the gradient of a gather is a scatter, which adds up in half
+        # precision.
         rows = ops.arange(embeddings.shape[0], dtype="int32")[:, None]
         one_hot = ops.equal(relations[..., None, :], rows)  # (..., n, r, m)
         if mask is not None:
@@ -160,7 +161,7 @@ def pair_outputs(queries, values, embeddings, implementation: str, mask=None, re
 
 
 def _on_grid(tensor, grid, common):
-    """`(b, n, i, j)` -> `(b, *common, i, j)`, filled up with zeros."""
+    """`(b, n, i, j)` -> `(b, *common, i, j)`, padded with zeros."""
     batch, _, i, j = ops.shape(tensor)
     tensor = ops.reshape(tensor, (batch, *grid, i, j))
     if common is grid:

@@ -1,4 +1,4 @@
-"""Lambdas applied to queries, and grids flattened for it."""
+"""Functions that apply lambdas to queries, flatten grids and convolve values."""
 
 from keras import ops
 
@@ -13,9 +13,9 @@ def flatten_grid(tensor):
 
 
 def convolve(values, kernel, strides, convolution=ops.conv):
-    """A convolution centered on the positions 0, strides, 2 strides, ...; `strides` by axis."""
+    """Convolution centered on the positions 0, strides, 2 strides, ...; `strides` is by axis."""
     padding = "same"
-    if max(strides) > 1:  # which "same" would not center
+    if max(strides) > 1:  # "same" would not center it
         around = [(size // 2, size // 2) for size in kernel.shape[:-2]]
         values, padding = ops.pad(values, [(0, 0), *around, (0, 0)]), "valid"
     return convolution(values, kernel, strides, padding, data_format="channels_last")
@@ -24,8 +24,8 @@ def convolve(values, kernel, strides, convolution=ops.conv):
 def apply_lambdas(equation: str, queries, lambdas):
     """Computes `contract(equation, queries, lambdas)`, such as `"bnhk,nkbv->bnhv"`.
 
-    XLA fuses a sum of products into one loop, and runs so small matrix products one by one;
-    libraries of matrix products have them batched.
+    XLA would run such small matrix products one by one, but fuses a sum of products into one loop.
+    Without XLA, libraries batch the matrix products.
     """
     if not inside_xla():
         return contract(equation, queries, lambdas)

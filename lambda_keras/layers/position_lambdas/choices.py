@@ -29,8 +29,8 @@ WIDE = {"scope": _at_least(12), "value_dim": _at_least(64), "backend": "tensorfl
 FOR_LAMBDAS, FOR_QUERIES = {"values_to_heads": _up_to(4.99)}, {"values_to_heads": _at_least(5)}
 NARROW = {**FOR_LAMBDAS, "axes": 2, "positions": (101, 256), "strides": 1, "xla": False}
 
-# Implementations and the cases that they are for, by the names in `fastest`: values, or ranges of
-# numbers. The first row counts that suits a case and whose implementation is capable.
+# Implementations, and the cases that they are for: values, or ranges of numbers, by the names in
+# `fastest`. The first row that suits a case, and whose implementation is capable, counts.
 CHOICES = {
     # Measured on TensorFlow, with and without XLA: see docs/evidence/measurements.md.
     "cpu": [
@@ -40,7 +40,7 @@ CHOICES = {
         ("conv", LIBRARY),
         ("toeplitz_conv", {**NARROW, **TENSORFLOW, "scope": _up_to(11)}),
         ("dense_matmul", {**NARROW, "backend": "tensorflow"}),
-        # Dense embeddings are the least work on small grids, for wide values on larger ones.
+        # Dense embeddings are the least work on small grids, and for wide values on larger ones.
         ("query_first", {"positions": _up_to(256)}),
         ("query_first", {**WIDE, "training": False, "positions": _up_to(400)}),
         ("query_first", {**WIDE, **STRIDED, "positions": _up_to(400)}),
@@ -58,7 +58,6 @@ CHOICES = {
         ("query_first", {}),
     ],
     # Measured on OpenVINO, in float32 and int8: quantizers leave convolutions of one channel out.
-    # OpenVINO has no real Fourier transforms of TensorFlow's.
     "runtime": [
         UNKNOWN_GRID,
         ("depthwise_conv", {**LIBRARY, "value_dim": _up_to(32)}),
@@ -68,15 +67,15 @@ CHOICES = {
         ("conv", {}),
         ("query_first", {}),
     ],
-    # Compiled by XLA for an H100, not run. Without XLA by reasoning: matrix products, and
-    # convolutions of many channels, run on tensor cores; single channels do not.
+    # Compiled by XLA for an H100, not run. Rows without XLA are reasoned: matrix products,
+    # and convolutions of many channels, run on tensor cores; single channels do not.
     "gpu": [
         UNKNOWN_GRID,
         ("query_first", {"positions": _up_to(100)}),
         ("query_first", {**SEQUENCE, **TILES}),
         ("dense_matmul", {**SEQUENCE, "positions": _up_to(4096)}),
         ("conv", SEQUENCE),
-        # Training on a small batch is less work than dense embeddings and their gradient are.
+        # On a small batch, a training step is less work than dense embeddings and their gradient.
         ("toeplitz_conv", {"positions": _at_least(196), "batch": _up_to(32), "training": True}),
         ("dense_matmul", {"positions": _up_to(484)}),
         ("fourier", {"xla": False, "axes": 3}),  # in place of a 3-d convolution
@@ -87,7 +86,7 @@ CHOICES = {
     # Compiled by XLA for a TPU v5e, not run: see docs/evidence/compiled.md.
     "tpu": [
         UNKNOWN_GRID,
-        # Of a small batch, values and spectra stay on the chip.
+        # Values and spectra of a small batch stay on the chip.
         ("fourier", {**SMALL, "positions": _at_least(485)}),
         ("fourier", {**SMALL, "training": True}),
         ("toeplitz_conv", SMALL),
@@ -122,10 +121,10 @@ def fastest(
             embeddings of any pairs.
         value_dim: Value depth v.
         training: Whether a backward pass may follow.
-        batch: Number of examples; `None` where unknown, which counts as many.
-        strides: Of queries that are on every so many positions of an axis only.
-        num_heads: Queries of each position that a lambda is applied to.
-        backend: Of Keras; `None` for the one that runs.
+        batch: Number of examples; `None` where unknown, which counts as large.
+        strides: Strides of the queries along every axis.
+        num_heads: Number of queries per position that share a lambda.
+        backend: Backend of Keras; `None` for the current one.
         **needs: `causal` and `intra_depth` of the layer, and `own_pairs`, if there are masks or
             relations of each example's own.
 

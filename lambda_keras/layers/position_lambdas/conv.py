@@ -46,9 +46,9 @@ def depthwise_conv(queries, values, embeddings, strides: int = 1):
 
 
 def countable(grid, k):
-    """A sequence one position longer where oneDNN would divide by zero in the backward pass.
+    """Lengthens a sequence by one where oneDNN would divide by zero in the backward pass.
 
-    It counts work as `n * n * (blocks of k)` in 32 bits, which is 0 if n has many factors of two.
+    oneDNN counts work as `n * n * (blocks of k)` in 32 bits: 0 if n has many factors of two.
     """
     (n,) = grid
     period = 2 ** math.ceil((32 - math.log2(k)) / 2)

@@ -21,7 +21,7 @@ def einsum(queries, values, dense):
 
 
 def dense_matmul(queries, values, dense):
-    """Multiplies `(n k, m u)` by `(m u, b v)`, and applies the lambdas in the order they come."""
+    """Multiplies `(n k, m u)` by `(m u, b v)`, and applies the lambdas `(n, k, b, v)`."""
     lambdas = contract("nmuk,bmvu->nkbv", dense, values)
     return apply_lambdas("bnhk,nkbv->bnhv", queries, lambdas)
 
@@ -29,11 +29,10 @@ def dense_matmul(queries, values, dense):
 def query_first(queries, values, dense, mask=None):
     """Multiplies queries by embeddings, then by values, which never holds the lambdas.
 
-    A mask `(b, n, m)` of each example's own is applied in between, so that there are no embeddings
-    of each example's own.
+    A mask `(b, n, m)` is applied in between, so that no example needs embeddings of its own.
     """
     if device_kind() == "runtime":
-        # Runtimes broadcast embeddings over the batch; one product per query would be transposed.
+        # Runtimes broadcast embeddings over the batch; one product per query transposes tensors.
         n, m, u, k = ops.shape(dense)
         embeddings = ops.transpose(ops.reshape(dense, (n, m * u, k)), (0, 2, 1))
         mixed = ops.matmul(queries, embeddings)  # (b, n, h, m u)
@@ -53,7 +52,7 @@ def query_first_by_relation(queries, values, table, one_hot):
 
 
 def dense_tiles(grid, scope, strides: int = 1) -> list[int] | None:
-    """Sizes of tiles in which dense embeddings are less work, `None` if there are none."""
+    """Sizes of tiles that make dense embeddings less work, `None` if no tiles do."""
     if None in grid:
         return None
     tiles = [equal_tiles(n, MAX_DENSE_TILE[len(grid)], strides) for n in grid]

@@ -46,7 +46,7 @@ def device_kind() -> str:
         devices = sys.modules["tensorflow"].config.list_logical_devices()
         types = {device.device_type for device in devices}
         return next((kind for kind in ("tpu", "gpu") if kind.upper() in types), "cpu")
-    # PyTorch's is "meta" where it computes shapes only.
+    # PyTorch's device is "meta" where it computes shapes only.
     kind = sys.modules["jax"].default_backend() if backend == "jax" else ops.zeros(()).device.type
     return {"meta": "cpu"}.get(kind, kind if kind in KINDS else "gpu")
 
@@ -55,8 +55,8 @@ def inside_xla() -> bool:
     """Whether XLA compiles the operations that are called now.
 
     JAX always compiles with XLA and PyTorch never does. On TensorFlow it depends on the
-    `jit_compile` of the function that is being traced, for which there is no public function; this
-    module answers it for TensorFlow's own control flow.
+    `jit_compile` of the function that is being traced. No public function tells; the private module
+    `control_flow_util` does, for TensorFlow's own control flow.
     """
     _, xla = _compiled_for.get()
     if xla is not None:

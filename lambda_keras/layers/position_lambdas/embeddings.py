@@ -8,7 +8,7 @@ from keras import ops
 from lambda_keras.layers.position_lambdas.device import device_kind, inside_xla
 from lambda_keras.layers.tiles import part, strided
 
-# Up to this many positions products make dense embeddings faster than gathering, outside of XLA.
+# Up to this many positions, one-hot products make dense embeddings faster than gathering, outside of XLA.
 MAX_PRODUCTS = 256
 
 
@@ -37,10 +37,10 @@ def mask_future(embeddings):
 
 
 def crop_to_reach(embeddings, grid):
-    """Crops relative offsets that no query can reach on a grid of known sizes, or `None`.
+    """Crops relative offsets that no query can reach; sizes of the grid are `None` where unknown.
 
-    Besides the work, some libraries leave gradients of a kernel unwritten where it sees padding
-    only.
+    This saves work. Also, some libraries leave gradients of a kernel unwritten where it sees
+    padding only.
     """
     inside = []
     for size, n in zip(embeddings.shape[:-2], grid, strict=True):
@@ -52,8 +52,9 @@ def crop_to_reach(embeddings, grid):
 def toeplitz(embeddings, axis: int, n, m, first: int = 0, strides: int = 1):
     """Replaces an axis of relative positions by pairs of n queries and m context positions.
 
-    Copies of the padded axis, joined and cut `strides` elements shorter, are shifted by so many
-    more each. The gradient is a sum, where a gather has a scatter, which adds up in half precision.
+    Copies of the padded axis are joined and cut into rows that are `strides` elements shorter, so
+    each row is shifted by `strides` more. The gradient is a sum; a gather's would be a scatter,
+    which adds up in half precision.
     Embeddings `(..., r, ...)` become `(..., n, m, ...)`, zero outside of the scope; the first query
     lies at the position `first` of the context, the others `strides` apart.
     """
@@ -90,12 +91,12 @@ def dense_embeddings(
 ):
     """Reindexes relative embeddings `(*scope, u, k)` into `E` of shape `(n, m, u, k)` (3.3).
 
-    The first query lies at the position `first` of the context, or at its first one. With `strides`
-    only every so many positions of an axis of `query_grid` have a query.
+    The first query lies at the position `first` of the context, by default at its first one. With
+    `strides`, only the positions 0, strides, ... of an axis of `query_grid` have a query.
 
-    Outside of XLA, embeddings of up to `most` positions come from products. Others are
-    gathered on a CPU, which takes half the time, but only in a precision in which the gradient, a
-    scatter, adds up.
+    Outside of XLA, embeddings of up to `most` positions come from one-hot products. Others are
+    gathered on a CPU, which takes half the time, but only in float32 and float64: the gradient is a
+    scatter, which adds up in the dtype of the embeddings. The rest come from `toeplitz`.
     """
     *scope, u, k = embeddings.shape
     rank, first = len(scope), first or [0] * len(scope)
@@ -127,7 +128,7 @@ def _gathered(embeddings, query_grid, context_grid, first, strides):
         offset = ops.reshape(_offsets(n, m, reach // 2 - first[axis], strides), shape)
         index = index * reach + offset
         inside = ops.logical_and(inside, ops.logical_and(offset >= 0, offset < reach))
-    outside = math.prod(scope)  # Index of the row of zeros that is appended.
+    outside = math.prod(scope)  # Index of the appended row of zeros.
     rows = ops.reshape(embeddings, (outside, u * k))
     rows = ops.concatenate([rows, ops.zeros_like(rows[:1])])
     dense = ops.take(rows, ops.reshape(ops.where(inside, index, outside), (-1,)), axis=0)

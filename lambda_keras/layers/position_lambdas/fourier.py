@@ -2,11 +2,11 @@
 
 Position lambdas correlate the values with the embeddings, so the spectrum of the lambdas is a
 product of two spectra. A transform along one axis of a feature map is a product with a constant
-matrix: at these sizes it is less work than any direct form and runs where hardware is fastest,
-the gradients too. The intra-depth costs next to nothing.
+matrix. At these sizes it is less work than any direct form, and hardware is fastest at such
+products, gradients included. The intra-depth costs next to nothing.
 
-A spectrum is a tensor `(2, frequencies, channels)`, real and imaginary parts. A real signal has
-a symmetric one, so half of the frequencies of the last axis are enough.
+A spectrum is a tensor `(2, frequencies, channels)`, real and imaginary parts. Spectra of real
+signals are symmetric, so half of the frequencies of the last axis are enough.
 """
 
 import math
@@ -18,12 +18,12 @@ from lambda_keras.layers.position_lambdas.apply import apply_lambdas
 from lambda_keras.layers.position_lambdas.device import inside_xla
 from lambda_keras.layers.tiles import equal_tiles, in_tiles
 
-# Longest axis that is computed as one, and longest side of the tiles of longer ones.
+# Longest axis that is not tiled, and longest side of the tiles of longer axes.
 MAX_SIZE, MAX_TILE = 128, 80
 
 
 def fourier(queries, values, embeddings, strides: int = 1):
-    """Position lambdas from spectra, applied: see `Implementation` for the arguments.
+    """Computes position outputs from spectra; `Implementation` documents the arguments.
 
     The grid must be known. Matrices grow with the square of an axis, so grids with a long axis are
     computed in tiles.
@@ -42,19 +42,19 @@ def fourier(queries, values, embeddings, strides: int = 1):
 
 
 def _correlated(queries, values, embeddings, queried):
-    """Position lambdas of the queries on a grid, applied: `(b, n, h, v)`.
+    """Computes the position outputs `(b, n, h, v)` of the queries on a grid.
 
-    `queried` are, for each axis, the positions of the queries among the values: from half
-    a scope on, or from 0 if there is nothing around the grid.
+    `queried` holds, for each axis, the positions of the queries among the values. They start at
+    half a scope, or at 0 if nothing surrounds the grid.
     """
     batch, *sizes, v, u = ops.shape(values)
     *scope, _, k = embeddings.shape
     reach = [size // 2 for size in scope]
-    # On so long a circle what wraps around does not reach the queries, and the circular
-    # correlation of the theorem is the one of the lambda layer.
+    # With periods this long, values that wrap around do not reach the queries, so the theorem's
+    # circular correlation equals the correlation of the lambda layer.
     periods = [n + p - i[0] for n, p, i in zip(sizes, reach, queried, strict=True)]
     dtype = values.dtype
-    if ops.dtype(values) == "float16":  # whose range a spectrum leaves
+    if ops.dtype(values) == "float16":  # spectra exceed its range
         values, embeddings = ops.cast(values, "float32"), ops.cast(embeddings, "float32")
 
     signal = ops.reshape(ops.moveaxis(values, (-1, 0), (-3, -2)), (*sizes, -1))
@@ -84,7 +84,7 @@ def _times_conjugate(signal, kernel):
     real = ops.concatenate([kernel_real, kernel_imaginary], axis=1)
     imaginary = ops.concatenate([-kernel_imaginary, kernel_real], axis=1)
     kernel = ops.stack([real, imaginary])
-    # XLA runs many small products one by one, best with rows that are long.
+    # XLA runs many small products one by one, fastest with long rows.
     if inside_xla():
         return ops.matmul(ops.swapaxes(kernel, -1, -2), signal)
     return ops.matmul(ops.swapaxes(signal, -1, -2), kernel)
@@ -119,7 +119,7 @@ def _transform(matrix, signal):
 
 
 def _forward_matrix(period, positions, real):
-    """Rows (part, frequency); columns (position, part), or positions of a real signal."""
+    """Fourier matrix: rows (part, frequency); columns (position, part), or positions if real."""
     angles = 2 * np.pi / period * np.outer(np.arange(period), positions)
     cos, sin = np.cos(angles), np.sin(angles)
     if real:
@@ -130,10 +130,10 @@ def _forward_matrix(period, positions, real):
 
 
 def _inverse_matrix(period, positions, real):
-    """Rows (position, part), or positions of a real signal; columns (part, frequency)."""
+    """Inverse matrix: rows (position, part), or positions if real; columns (part, frequency)."""
     matrix = _forward_matrix(period, positions, real).T / period
     if real:
-        # Frequencies that stand for their mirror image too count twice.
+        # Frequencies that also stand for their mirror image count twice.
         weight = np.where(np.arange(period // 2 + 1) % (period / 2) == 0, 1, 2)
         matrix *= np.concatenate([weight, weight])
     return matrix

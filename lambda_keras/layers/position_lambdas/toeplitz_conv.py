@@ -1,7 +1,7 @@
 """Position lambdas as a convolution along all axes but the last, over bands of the last one.
 
-Channels are the positions of a band, so that the convolution is one of many channels, which
-hardware for matrix products runs fast; the lambda convolution itself has u of them.
+The positions of a band become channels, because hardware for matrix products runs convolutions of
+many channels fast; the lambda convolution itself has only u.
 """
 
 from keras import ops
@@ -10,9 +10,9 @@ from lambda_keras.layers.position_lambdas.apply import apply_lambdas, convolve, 
 from lambda_keras.layers.position_lambdas.embeddings import toeplitz
 from lambda_keras.layers.tiles import part, strided, tile
 
-# Longest last axis that is one band, unless a band sees all of it, and width of bands.
+# Longest last axis that is one band (longer ones too, if a band sees all of it); width of bands.
 MAX_WIDTH, BAND = 32, 8
-# Input channels come in multiples of this, as hardware takes them.
+# Hardware processes input channels in multiples of this.
 CHANNELS = 8
 
 

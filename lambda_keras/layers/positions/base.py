@@ -16,8 +16,8 @@ from lambda_keras.layers.tiles import every
 class Pairs(NamedTuple):
     """Queries n and context positions m of a call, and which of them see each other."""
 
-    grid: Sequence[Any]  # sizes of the axes that n is made of, before strides
-    context_grid: Sequence[Any]  # sizes of the axes that m is made of
+    grid: Sequence[Any]  # sizes of the axes of the queries, before strides
+    context_grid: Sequence[Any]  # sizes of the axes of the context
     strides: int = 1  # of the queries
     padding: Any = None  # (b, m), false where an example has no context element
     mask: Any = None  # (n, m) or (b, n, m), false where a query does not see a context position
@@ -25,7 +25,7 @@ class Pairs(NamedTuple):
     training: bool | None = False
 
     def queried(self):
-        """Numbers in raster order of the positions with queries: int `(n,)`."""
+        """Raster-order indices of the positions with queries: int `(n,)`."""
         positions = ops.reshape(ops.arange(math.prod(self.grid), dtype="int32"), self.grid)
         return ops.reshape(every(positions, self.strides, range(len(self.grid))), (-1,))
 
@@ -51,7 +51,7 @@ class Positions(ABC):
     def check_call(self, grids, embeddings, relations, shapes):
         """Refuses grids, shared embeddings and relations of a call that do not fit the layer.
 
-        `shapes` are of pairs of positions, shared by the batch or of each example's own.
+        `shapes` are those of pairs of positions: `(n, m)` and `(batch, n, m)`.
         """
 
     def seen(self, grid, context_grid) -> int:
@@ -60,7 +60,7 @@ class Positions(ABC):
         return math.prod(context_grid)
 
     def check_built(self, grids):
-        """Refuses other grids than those that the layer's table was built for."""
+        """Refuses grids that the layer's table was not built for."""
         built = self.layer.built_grids
         expected = (
             f"grids of inputs and context that the position embeddings were built for, {built}"
@@ -99,5 +99,5 @@ class Positions(ABC):
 
 
 def vary_by_example(*pairs) -> bool:
-    """Whether a mask or relations of pairs are of each example's own, `(b, n, m)`."""
+    """Whether each example has a mask or relations of its own, `(b, n, m)`."""
     return any(tensor is not None and len(tensor.shape) == 3 for tensor in pairs)

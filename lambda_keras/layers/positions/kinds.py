@@ -46,7 +46,7 @@ class Relative(Positions):
 
 
 class Shared(Relative):
-    """`Relative`, with the table of a `RelativePositionEmbedding` given to the call (Table 4)."""
+    """`Relative`, with the table of a `RelativePositionEmbedding` passed to the call (Table 4)."""
 
     def table(self, grid, context_grid):
         return None
@@ -80,7 +80,7 @@ class Absolute(Positions):
 
 
 class Relation(Positions):
-    """`E[n, m] = table[relations[n, m]]`, 0 where it is none: graphs, distances (2, 3.3)."""
+    """`E[n, m] = table[relations[n, m]]`, 0 where there is none: graphs, distances (2, 3.3)."""
 
     def table(self, grid, context_grid):
         return (self.layer.num_relations,)
