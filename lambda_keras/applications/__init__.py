@@ -1,4 +1,4 @@
-"""Constructors of the networks, with the arguments of `keras.applications`, and their tools."""
+"""Network constructors with the arguments of `keras.applications`, and tools for networks."""
 
 from lambda_keras.applications import lambda_resnet, mobilenet, resnet50, resnet_rs, timm
 from lambda_keras.applications.flops import count_flops

@@ -1,4 +1,4 @@
-"""Arguments of the networks that keras.applications has not, and their documentation."""
+"""Arguments of the networks that keras.applications lacks, and their documentation."""
 
 import os
 import textwrap
@@ -101,7 +101,7 @@ RESNET = """\
 
 
 def _hyper_parameters(names: Iterable[str], text: str) -> str:
-    """The entry of several arguments, in their order."""
+    """Formats one docstring entry for several arguments."""
     entry = f"{', '.join(names)}: Hyper-parameters of {text}"
     return textwrap.fill(entry, 96, initial_indent="    ", subsequent_indent="        ") + "\n"
 

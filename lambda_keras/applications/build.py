@@ -72,7 +72,7 @@ def build(
 ) -> keras.Model:
     """Builds a network of `lambda_keras.models.specs.NETWORKS` by the arguments of a constructor.
 
-    `arguments` are of the constructor's group (`lambda_keras.applications.arguments`).
+    `arguments` are those of the constructor's group (`lambda_keras.applications.arguments`).
     """
     row = specs.NETWORKS[network]
     known = GROUPS[row.constructor].__annotations__
@@ -116,16 +116,16 @@ def build(
         load_adapted(model, twin, inputs.shape[-1], weights, network)
     elif isinstance(inputs._keras_history.operation, keras.layers.InputLayer):
         load_weights(model, weights, network)
-    else:  # layers before the network are not of it
+    else:  # the model also has layers before the network
         source = twin(inputs.shape[-1])
         load_weights(source, weights, network)
         take_layers(model, source)
     return model
 
 
-# Arguments of all networks, which stand in the signatures of constructors.
+# Arguments of all networks, spelled out in the signatures of constructors.
 SHARED = inspect.signature(build).parameters.keys() - {"network", "arguments"}
-GROUPS: dict[str, Any] = {}  # of the keyword arguments of constructors, by their names
+GROUPS: dict[str, Any] = {}  # keyword arguments, by the names of constructors
 
 
 def arguments_of(network: str) -> list[str]:
@@ -134,7 +134,7 @@ def arguments_of(network: str) -> list[str]:
 
 
 def document(names: Iterable[str], module: Mapping[str, Any]) -> None:
-    """Adds the arguments of their groups to the docstrings of constructors, as Keras does."""
+    """Adds the documentation of arguments to the docstrings of constructors, as Keras does."""
     for constructor in names:
         row = next(row for row in specs.ROWS if row.constructor == constructor)
         *_, keywords = inspect.signature(module[constructor]).parameters.values()
@@ -149,7 +149,7 @@ def document(names: Iterable[str], module: Mapping[str, Any]) -> None:
 
 
 def _changed(spec: Spec, arguments: Mapping[str, Any]) -> Spec:
-    """A spec with arguments of a constructor; another mixer than its own has its own ones."""
+    """Applies arguments of a constructor to a spec; a new mixer starts from its own ones."""
     elsewhere = {"adapt_weights", "placement", *HYPER_PARAMETERS}
     changes = {name: value for name, value in arguments.items() if name not in elsewhere}
     if spec.mixer is not None:
@@ -173,7 +173,7 @@ def _changed(spec: Spec, arguments: Mapping[str, Any]) -> Spec:
 
 
 def _by_stage(excited: Any) -> tuple[bool, ...]:
-    """Whether the stages have squeeze-and-excitation, of one value or of four."""
+    """Squeeze-and-excitation by stage, from one value or four."""
     stages = excited if isinstance(excited, (tuple, list)) else (excited,) * len(specs.STAGES)
     fits = len(stages) == len(specs.STAGES) and all(isinstance(flag, bool) for flag in stages)
     expected = f"True or False, or one of them for each of the stages {specs.STAGES}"
@@ -182,7 +182,7 @@ def _by_stage(excited: Any) -> tuple[bool, ...]:
 
 
 def _with_blocks(spec: specs.ResNetSpec, blocks: Any) -> specs.ResNetSpec:
-    """A spec of another depth; only where strides are small, stages may be left out."""
+    """Changes the depth of a spec; only the small stem lets stages be left out."""
     if spec.stem != "small":
         is_four = isinstance(blocks, (tuple, list)) and len(blocks) == 4
         fits = is_four and all(type(number) is int and number > 0 for number in blocks)

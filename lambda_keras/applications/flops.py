@@ -1,8 +1,8 @@
 """Floating-point operations of a model by the paper's conventions.
 
-A multiply-accumulate counts two. Position lambdas and local attention count as many context
-positions per query as the scope holds, at most the whole map, at its borders too; halo attention
-counts its whole window. Normalizations, softmax, activations and poolings count nothing.
+A multiply-accumulate counts two. Per query, position lambdas and local attention count all context
+positions of the scope, at borders too, but at most the whole map; halo attention counts its whole
+window. Normalizations, softmax, activations and poolings count nothing.
 """
 
 import inspect
@@ -47,8 +47,8 @@ def count_flops(model: keras.Model) -> int:
     """Counts the floating-point operations of a model for one example, by the paper's conventions.
 
     A layer that is called twice counts twice. A layer of your own needs a method
-    `count_flops(inputs_shape)` that returns a dict of counts for one example by kind; its arguments
-    are shapes of the arguments of the call.
+    `count_flops(inputs_shape)` that returns a dict of counts for one example by kind. Its arguments
+    are shapes of the arguments of `call`, named `NAME_shape`.
 
     Args:
         model: A functional or `keras.Sequential` model of inputs of a known size, with layers of
@@ -59,7 +59,7 @@ def count_flops(model: keras.Model) -> int:
         An int.
 
     Raises:
-        ValueError: If a size is unknown, or the operations of a layer are; it is named.
+        ValueError: If a size or the operations of a layer are unknown; the message names it.
 
     Example:
     >>> import keras
@@ -164,7 +164,7 @@ def _dense(layer: Any, node: Any) -> dict[str, int]:
 
 
 def _einsum_dense(layer: Any, node: Any) -> dict[str, int]:
-    """Operations of `EinsumDense`: as many products as its indices have values together."""
+    """Operations of `EinsumDense`: the product of the sizes of all its indices."""
     left, kernel = layer.equation.replace(" ", "").split("->")[0].split(",")
     sizes = dict(zip(kernel, layer.kernel.shape, strict=True))
     shared = math.prod(sizes[letter] for letter in kernel if letter in left)

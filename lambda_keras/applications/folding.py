@@ -1,4 +1,4 @@
-"""Networks made of others: backbones, and for inference without batch normalization."""
+"""Models derived from networks: feature extractors, and inference without batch normalization."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def feature_extractor(model: keras.Model, endpoints: Sequence[str] = STAGES) -> 
         `(batch, height / stride, width / stride, channels)`.
 
     Raises:
-        ValueError: If it is no functional model, or has no layer of such a name.
+        ValueError: If the model is not functional, or has no layer of such a name.
 
     Example:
     >>> from lambda_keras.applications import LambdaResNet50, feature_extractor
@@ -53,13 +53,12 @@ def feature_extractor(model: keras.Model, endpoints: Sequence[str] = STAGES) -> 
 def fold_batch_normalization(model: keras.Model, dtype: str | None = None) -> keras.Model:
     """Copies a network for inference and folds batch normalizations into the layers before them.
 
-    In inference a batch normalization multiplies and adds constants. The kernels of a convolution
-    take the former, its bias the latter; so do the projections to queries and values in a lambda
-    layer. What follows a lambda layer or a pooling stays, because the heads of a lambda layer share
-    their values, and so does a layer with `training=True` fixed in the graph. Layers that are not
-    exactly of Keras or of this package, quantized ones and those with LoRA stay as they are; models
-    within the model are folded, too. Layers keep their names: those that were folded pass their
-    inputs on.
+    In inference a batch normalization multiplies and adds constants. The kernel of the convolution
+    before it absorbs the former, the bias the latter; so do the projections to queries and values
+    in a lambda layer. Normalizations after a lambda layer, whose heads share values, or after a
+    pooling stay, and so do layers with `training=True` fixed in the graph. Subclasses of layers of
+    Keras or this package, quantized layers and those with LoRA stay as they are; models within the
+    model are folded, too. Layers keep their names: folded normalizations become identities.
 
     In float32 outputs differ by rounding, by less than 1e-5 of the largest one in most networks and
     up to 3e-5 in deep ones; in bfloat16 and float16, where the folded kernels are rounded, as much
@@ -78,7 +77,7 @@ def fold_batch_normalization(model: keras.Model, dtype: str | None = None) -> ke
         A functional `keras.Model` with inputs, outputs and layer names of `model`.
 
     Raises:
-        ValueError: If it is no functional model, or one with a `call` of its own, or `dtype` is no
+        ValueError: If the model is not functional, or has a `call` of its own, or `dtype` is not a
             policy of floats.
 
     Example:
@@ -134,7 +133,7 @@ def fold_batch_normalization(model: keras.Model, dtype: str | None = None) -> ke
         return type(layer).from_config(config)
 
     def call(layer: Any, *inputs: Any, **arguments: Any) -> Any:
-        if layer.name in folded_norms:  # called with a mask or training=False, too
+        if layer.name in folded_norms:  # an identity takes no mask or training
             return layer(inputs[0] if inputs else arguments["inputs"])
         return layer(*inputs, **arguments)
 
@@ -159,7 +158,7 @@ def fold_batch_normalization(model: keras.Model, dtype: str | None = None) -> ke
 def _is_float_policy(dtype: Any) -> bool:
     try:
         policy = keras.dtype_policies.get(dtype)
-    except Exception:  # other ones for every kind of value
+    except Exception:  # Keras raises many kinds
         return False
     dtypes = policy.compute_dtype, policy.variable_dtype
     return type(policy) is keras.DTypePolicy and {*dtypes} <= FLOATS
@@ -196,7 +195,7 @@ def _source(tensor: Any) -> Any:
 
 
 def _folded(kernel: Any, bias: Any, norm: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Kernel and bias of a linear layer and the batch normalization after it."""
+    """Kernel and bias of a linear layer joined with the batch normalization after it."""
 
     def array(variable: Any) -> np.ndarray:
         return keras.ops.convert_to_numpy(variable).astype("float64")

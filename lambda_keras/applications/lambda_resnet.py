@@ -1,6 +1,6 @@
 """LambdaResNets: ResNet-RS with lambda layers in c5 and some of c4 (Table 18).
 
-`placement="CCLL"` has them in all of c4 (Table 14).
+`placement="CCLL"` puts them in all of c4 and c5 (Table 14).
 
 The stem is ResNet-RS' own; a block is a 1x1 convolution, a 3x3 convolution or a lambda layer, and
 a 1x1 convolution (`lambda_keras.models.resnet.build_resnet`). Every constructor builds the row of
@@ -38,7 +38,7 @@ def LambdaResNet14(
     classifier_activation: Any = "softmax", name: str = "lambda_resnet14",
     **arguments: Unpack[SmallResNetArguments],
 ) -> keras.Model:  # fmt: skip
-    """A small LambdaResNet for images of some 32 pixels; not in the paper. Strides are 1 to 8.
+    """A small LambdaResNet for images of about 32 pixels; not in the paper. Strides are 1 to 8.
 
     Blocks of c2 to c5: 1, 1, 1, 1, with lambda layers in all of c4 and all of c5.
     855,544 parameters, 0.064 GFLOPs for an image of 32x32. `classes=None`: as many as the

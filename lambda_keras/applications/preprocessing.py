@@ -28,17 +28,17 @@ MAX_ASPECT_RATIO = 100  # Resizing a thinner image would fill the memory.
 
 
 def preprocess_input(images: Any) -> Any:
-    """Normalizes images by the channel means and deviations of ImageNet, within `tf.data`, too.
+    """Normalizes images by ImageNet's channel means and deviations, also within `tf.data`.
 
     Args:
         images: Array or tensor of shape `(..., 3)`, RGB, values in `[0, 255]`, integers or floats.
 
     Returns:
-        `(images / 255 - mean) / std` in float32, of the shape of `images`; a tensor if they are
-        one, else a NumPy array.
+        `(images / 255 - mean) / std` in float32, of the shape of `images`; a tensor if
+        `images` is one, else a NumPy array.
 
     Raises:
-        ValueError: If they are no numbers, or have no three channels.
+        ValueError: If images are not numeric or lack three channels.
 
     Example:
     >>> import numpy as np
@@ -62,7 +62,7 @@ def preprocess_input(images: Any) -> Any:
 
 
 def _as_float32(images):
-    tensorflow = sys.modules.get("tensorflow")  # tf.data has its tensors on every backend.
+    tensorflow = sys.modules.get("tensorflow")  # tf.data has TensorFlow's on every backend.
     if tensorflow is not None and tensorflow.is_tensor(images):
         cast = tensorflow.cast
     elif ops.is_tensor(images) or keras.utils.is_keras_tensor(images):
@@ -74,7 +74,7 @@ def _as_float32(images):
 
 
 def _number_type(what: str, dtype) -> str:
-    """Name of the dtype of an array or of a tensor of any library, refused if it has no numbers."""
+    """Name of the dtype of an array or any library's tensor; refuses dtypes without numbers."""
     name = str(getattr(dtype, "name", dtype))
     if "int" not in name and "float" not in name:
         raise ValueError(f"expected {what} of integers or floats. Received: dtype={name}")
@@ -95,12 +95,12 @@ class Preprocessing:
     """Evaluation preprocessing of an image before a network, as in timm.
 
     Called with an image, it resizes the shorter side to `image_size / crop_fraction` pixels,
-    rounded down, and cuts out the central square of `image_size` pixels. `resize` has other ways,
-    which keep the border.
+    rounded down, and cuts out the central square of `image_size` pixels. Other values of
+    `resize` keep the border.
 
     Args:
         image_size: Int, height and width of the result in pixels.
-        crop_fraction: Float in `(0, 1]`, part of the resized shorter side that is kept.
+        crop_fraction: Float in `(0, 1]`, fraction of the resized shorter side that is kept.
         interpolation: `"nearest"`, `"bilinear"`, `"bicubic"` or `"lanczos"`, Pillow's filters.
             Defaults to `"bicubic"`.
         mean: Means of red, green and blue on the scale `[0, 1]`. Defaults to ImageNet's.
@@ -152,7 +152,7 @@ class Preprocessing:
             Float32 array of shape `(image_size, image_size, 3)`, RGB, in `[0, 255]`.
 
         Raises:
-            ValueError: If it is none of the two, or empty.
+            ValueError: If it is neither of these, or empty.
             ImportError: If Pillow is not installed.
         """
         image = _rgb(photo)
@@ -191,10 +191,10 @@ class Preprocessing:
 
 
 def preprocessing_of(architecture: str, image_size: int, weights: str = IMAGENET) -> Preprocessing:
-    """The preprocessing that the accuracy of a network was published with.
+    """Preprocessing with which the accuracy of a network was published.
 
-    Without published weights, it is the paper's: the center without a
-    border of 16 pixels, `image_size / (image_size + 32)`.
+    Without published weights it is the paper's: the center without a border of 16 pixels, the
+    fraction `image_size / (image_size + 32)`.
 
     Args:
         architecture: Str, name of the network in the zoo.
@@ -202,7 +202,7 @@ def preprocessing_of(architecture: str, image_size: int, weights: str = IMAGENET
         weights: Str, name of published weights. Most networks have `"imagenet"`, the default.
 
     Raises:
-        ValueError: If there is no such network, or the size is no positive integer.
+        ValueError: If there is no such network, or the size is not a positive integer.
     """
     is_network = isinstance(architecture, str) and architecture in NETWORKS
     expected = "the name of a network, such as 'lambda_resnet50'"

@@ -1,4 +1,4 @@
-"""ResNet-RS, the baselines of Table 14; `squeeze_excitation=False` are its smaller ones."""
+"""ResNet-RS, the baselines of Table 14; `squeeze_excitation=False` builds the smaller ones."""
 
 from typing import Any, Unpack
 

@@ -42,7 +42,7 @@ def check_bools(**arguments):
 
 
 def is_among(value, choices) -> bool:
-    """Whether a value is among choices of strings and `None`; arrays compare by element."""
+    """Whether a value is among strings and `None`; arrays, which compare by element, never are."""
     return (value is None or isinstance(value, str)) and value in tuple(choices)
 
 

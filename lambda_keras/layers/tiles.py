@@ -15,7 +15,7 @@ def in_tiles(compute, queries, values, grid, tiles, reach, strides=1):
     `compute` takes queries of tiles `(b, *tile, h, k)`, values `(b, *(tile + 2 around), v, u)` and
     `around`, and returns outputs `(b, n, h, v)`. `around` is `reach`, how far queries see on both
     sides of a tile, or 0 where a tile is as long as the axis. With `strides`, queries are on the
-    positions 0, strides, ... of an axis; tiles are multiples of them, or as long as the axis.
+    positions 0, strides, ... of an axis; tiles are multiples of strides, or as long as the axis.
     """
     around = [0 if n == size else p for n, size, p in zip(grid, tiles, reach, strict=True)]
     grid, query_tiles = strided(grid, strides), strided(tiles, strides)

@@ -27,7 +27,7 @@ _ByStage = int | Sequence[int]
 
 
 class LambdaArguments(TypedDict, total=False):
-    """Hyper-parameters of lambda layers: each one value, or four for the stages c2 to c5."""
+    """Hyper-parameters of lambda layers: each is one value, or four for the stages c2 to c5."""
 
     num_heads: _ByStage
     key_dim: int | Sequence[int | None] | None
@@ -85,7 +85,7 @@ MIXERS = {
     "local": Mixer(LocalAttention),
     "halo": Mixer(HaloAttention, {"block_size": 7}),  # divides the maps of images of 224 pixels
     "axial": Mixer(AxialAttention),
-    # In c3 on maps of half the size (Bello et al., 2019, section 4).
+    # In c3, attention is on maps of half the size (Bello et al., 2019, section 4).
     "augmented": Mixer(AugmentedConvolution, {"attention_pool": (1, 2, 1, 1)}),
     "efficient": Mixer(LinearAttention, {"feature_map": "softmax"}, _RANDOM),
     "linear": Mixer(LinearAttention, {"feature_map": "elu"}, _RANDOM),
@@ -104,15 +104,15 @@ def check_mixer(name: str, arguments: Mapping[str, Any]) -> None:
 
 
 def select_stage(value: Any, stage: int) -> Any:
-    """The value of a stage of a hyper-parameter, which is one value or four by stage."""
+    """Value of a hyper-parameter at a stage: one value for all, or four by stage."""
     return value[stage] if isinstance(value, (tuple, list)) else value
 
 
 class MixerFactory:
-    """Makes the mixers of a network, and the table that lambda layers share if they do (Table 4).
+    """Makes the mixers of a network, and the table that lambda layers may share (Table 4).
 
-    A place is the stage, the depth of the outputs and the strides of a mixer. Nothing is built if
-    the hyper-parameters, each one value or four for the stages c2 to c5, do not fit the network.
+    A place is the stage, the depth of the outputs and the strides of a mixer. Hyper-parameters,
+    each one value or four for the stages c2 to c5, are checked before anything is built.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class MixerFactory:
         # Hyper-parameters that no layer uses have to be valid, too.
         for stage_arguments in self.arguments:
             standardize_scope(stage_arguments.get("scope"))
-        # Initializers that draw no seeds, so that the check changes no random numbers.
+        # These initializers draw no seeds, so the check changes no random numbers.
         unseeded = dict.fromkeys((name for name in known if name.endswith("_initializer")), "zeros")
         for stage, filters, strides in dict.fromkeys(places) or [(0, 1024, 1)]:
             layer_arguments = {**self.arguments[stage], **unseeded, "strides": strides}

@@ -33,7 +33,7 @@ ENDPOINTS = {3: "c2", 6: "c3", 13: "c4", 17: "c5"}
 
 
 def build_mobilenet(spec: MobileNetSpec, inputs: keras.KerasTensor, **top) -> keras.Model:
-    """Builds the network of a spec on an input tensor; `head` has the other arguments.
+    """Builds the network of a spec on an input tensor; other arguments go to `head`.
 
     The last blocks at strides 4, 8, 16 and 32 are `"c2"` to `"c5"`. A model without classifier
     ends with the 1280 channels that the classifier sees.
@@ -53,7 +53,7 @@ def build_mobilenet(spec: MobileNetSpec, inputs: keras.KerasTensor, **top) -> ke
         x = _inverted_bottleneck(
             x, spec, number, expansion, widths[number - 1], strides, lambda_layers
         )
-    # The last features do not become fewer in narrow networks.
+    # Narrow networks keep the width of the last features.
     x = _conv_bn(x, spec, _width(LAST, max(spec.alpha, 1.0)), 1, name="last")
     return head(spec, inputs, x, **top)
 
@@ -73,7 +73,7 @@ def _width(channels: int, alpha: float) -> int:
 def _inverted_bottleneck(
     x, spec: MobileNetSpec, number, expansion, filters, strides, lambda_layers: MixerFactory
 ):
-    """Pointwise, depthwise or lambda layer, pointwise without activation."""
+    """Inverted bottleneck: pointwise, depthwise or lambda layer, linear pointwise."""
     name, inputs = f"block{number}", x
     depth = x.shape[-1]
     if number in spec.lambda_blocks:

@@ -25,7 +25,7 @@ STEMS = {
 
 
 def build_resnet(spec: ResNetSpec, inputs: keras.KerasTensor, **top) -> keras.Model:
-    """Builds the network of a spec on an input tensor; `head` has the other arguments.
+    """Builds the network of a spec on an input tensor; other arguments go to `head`.
 
     The last activations of the stages are layers named `"c2"`, `"c3"`, `"c4"` and `"c5"`: features
     at strides 4, 8, 16 and 32 (1, 2, 4 and 8 with the small stem).
@@ -137,7 +137,7 @@ def _mixer_bn(x, spec: ResNetSpec, mixers, number, strides, name):
 
 
 def _torch_average_pool(x, pool_size, strides, name):
-    """Average pooling as PyTorch has it: zeros on both sides, which are counted."""
+    """Average pooling as in PyTorch: zeros on both sides count in the means."""
     padding = "same"  # For odd sizes, which PyTorch's networks refuse.
     if pool_size % 2:
         x, padding = _zero_pad(x, pool_size, f"{name}_pool_pad"), "valid"
@@ -167,7 +167,7 @@ def _zero_pad(x, size, name):
 
 
 def conv(x, filters, kernel_size, strides, name, padding="same"):
-    """A convolution before a batch normalization, channels last as Keras' settings have it."""
+    """Convolution without bias, before a batch normalization, in the format of `keras.config`."""
     return layers.Conv2D(
         filters,
         kernel_size,

@@ -13,7 +13,7 @@ STAGES = ("c2", "c3", "c4", "c5")
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 IMAGENET, FASHION_MNIST = "imagenet", "fashion_mnist"  # names of the default published weights
-# Class names of the data sets beside ImageNet, as TensorFlow Datasets has them.
+# Class names of the data sets other than ImageNet, as TensorFlow Datasets has them.
 CLASS_NAMES = {
     FASHION_MNIST: ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
                     "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
@@ -82,7 +82,7 @@ class MobileNetSpec:
     lambda_blocks: tuple[int, ...] = ()
     expand_lambda: bool = True
     alpha: float = 1.0
-    arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # as of ResNetSpec
+    arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # as in ResNetSpec
     batch_norm_momentum: float = 0.9
     dropout_rate: float = 0.0
 
@@ -94,7 +94,7 @@ class PublishedWeights:
     repository: str  # owner and name on the Hub, the `https://` address of a file, or a package
     top1: float  # top-1 accuracy on `data` in percent, published by the authors of the weights
     image_size: int  # height and width, in pixels, of the images that they were evaluated on
-    # Of `Preprocessing`; None shows all but 32 pixels, as for the paper's networks.
+    # As in `Preprocessing`; None leaves out 32 pixels, as for the paper's networks.
     crop_fraction: float | None = None
     filename: str = "model.safetensors"
     revision: str = "main"
@@ -136,12 +136,12 @@ class Network:
     weights: Mapping[str, PublishedWeights] = field(default_factory=dict)  # the default ones first
 
     def published(self, weights: object) -> PublishedWeights | None:
-        """Published weights by name, if there are any; `"imagenet"` is the first ones of it."""
+        """Published weights by name, or `None`; `"imagenet"` stands for the first of them."""
         names = [name for name in self.weights if name.partition("-")[0] == weights]
         return self.weights.get(names[0] if names else str(weights))
 
     def size_for(self, weights: str) -> int:
-        """The image size for `weights=`: the published one of published weights."""
+        """Image size for `weights=`: the weights' own if they are published, else the network's."""
         published = is_published_name(weights)
         return find_published(self.name, weights).image_size if published else self.image_size
 
@@ -158,7 +158,7 @@ def class_count(weights: object) -> int:
 
 
 def find_published(network: str, weights: str = IMAGENET) -> PublishedWeights:
-    """Published weights of a network by name, or a `ValueError`; `"imagenet"` is the first ones."""
+    """Finds `Network.published` weights by the network's name, or raises a `ValueError`."""
     if not isinstance(network, str) or not isinstance(weights, str):
         raise ValueError(
             "expected the names of a network and of weights. "
@@ -206,7 +206,7 @@ def placement(blocks: tuple[int, int, int, int], letters: str) -> tuple[tuple[in
 
 
 # Tables 14 and 18: blocks of c2-c5, then the blocks of c4 with a lambda layer in the LambdaResNet.
-# The paper has no rule for the latter: every 3rd to 10th, never the last.
+# The paper states no rule for the latter: they are every 3rd to 10th, never the last.
 DEPTHS = {
     50: ((3, 4, 6, 3), (3,)),
     101: ((3, 4, 23, 3), (6, 12, 18)),
@@ -219,9 +219,9 @@ DEPTHS = {
 
 
 def with_blocks(spec: ResNetSpec, blocks: Sequence[int]) -> ResNetSpec:
-    """A spec of another depth; where some blocks of a stage have the mixer, its spacing stays.
+    """Changes the depth of a spec; where some blocks of a stage have the mixer, its spacing stays.
 
-    In c4 of LambdaResNets, numbers of blocks of Table 18 have the lambda layers of that table.
+    In c4 of LambdaResNets, block counts of Table 18 get the lambda layers of that table.
     """
     changed = replace(spec, blocks=blocks)  # checked before they are counted
     mixed = [*map(_spread, spec.mixer_blocks, spec.blocks, blocks)]
@@ -232,13 +232,13 @@ def with_blocks(spec: ResNetSpec, blocks: Sequence[int]) -> ResNetSpec:
 
 
 def _spread(mixed: tuple[int, ...], number: int, blocks: int) -> tuple[int, ...]:
-    """Numbers of blocks for another number of blocks: all, none, or as far apart as before."""
+    """Blocks with the mixer at another depth: all, none, or as far apart as before."""
     if len(mixed) in (0, number):
         return tuple(range(1, blocks + 1)) if mixed else ()
     if blocks == number:
         return mixed
     step = mixed[1] - mixed[0] if mixed[1:] else mixed[0]
-    return tuple(range(mixed[0], blocks + (mixed[-1] == number), step))  # the last one, if it was
+    return tuple(range(mixed[0], blocks + (mixed[-1] == number), step))  # the last one, if it had it
 
 
 def resnet_rs(depth: int) -> ResNetSpec:
@@ -256,8 +256,8 @@ def resnet_rs(depth: int) -> ResNetSpec:
 def lambda_resnet(depth: int) -> ResNetSpec:
     """A LambdaResNet: ResNet-RS with lambda layers in c5 and some of c4 (Table 18).
 
-    Squeeze-and-excitation stays in c2 and c3 only: only so do the published sizes fit, although the
-    text removes it from the blocks with a lambda layer alone.
+    Squeeze-and-excitation stays in c2 and c3 only: the text removes it only from blocks with a
+    lambda layer, but the published sizes fit only if c4 and c5 have none.
     """
     blocks, c4 = DEPTHS[depth]
     *_, every_c5 = placement(blocks, "CCCL")
@@ -272,7 +272,7 @@ def lambda_resnet(depth: int) -> ResNetSpec:
 RESNET50 = ResNetSpec(DEPTHS[50][0], squeeze_ratio=1 / 16)  # ratio of Hu et al. (CVPR 2018)
 # Networks of timm (Apache-2.0), which have published weights; not in the paper. Their position
 # lambdas are convolutions with a bias, or global embeddings for images of 256 pixels. Bottleneck
-# transformers and HaloNets have attention in the same blocks, halos with zeros beyond the map.
+# transformers and HaloNets have attention in the same blocks; halos include zeros beyond the map.
 _TIMM_26 = ResNetSpec(
     blocks=(2, 2, 2, 2),
     mixer_blocks=((), (), (2,), (1, 2)),
@@ -331,7 +331,7 @@ def _family(
 ) -> Network:
     """A network of `FAMILIES`, with weights by image size, accuracy and MD5.
 
-    The accuracy is from tensorflow/tpu, whose evaluation crops 32 pixels, the MD5 from tf_keras.
+    Accuracies are from tensorflow/tpu, whose evaluation crops 32 pixels, MD5s from tf_keras.
     """
     constructor, spec, arguments, table = FAMILIES[name]
     files = {
@@ -360,8 +360,8 @@ def _timm(weights: PublishedWeights, *network: Any) -> Network:
     return Network(*row, weights={IMAGENET: weights})
 
 
-# Where the paper has several image sizes without extra data, the row is its most accurate one.
-# Pages of the Hub that could be read when this was written state commit and checksum of one file.
+# Where the paper has several image sizes without extra data, the row has the most accurate one.
+# Of the Hub's files, commit and checksum of only one could be read when this was written.
 # fmt: off
 ROWS = (
     # Not in the paper: for images of about 32 pixels, for demonstrations and tests. Its weights

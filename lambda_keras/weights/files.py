@@ -1,4 +1,4 @@
-"""Weights by the values of `weights=`: a path, a repository of the Hub, `"imagenet"`.
+"""Loads weights by the values of `weights=`: a path, a repository of the Hub, `"imagenet"`.
 
 Both formats, HDF5 and safetensors, hold arrays only, so reading a file from elsewhere runs none of
 its code. PyTorch's files are pickles, which `python -m zoo.convert` turns into `.weights.h5`.
@@ -42,8 +42,8 @@ FORMAT = {"format": "lambda_keras"}
 def load_weights(model: keras.Model, weights: str | os.PathLike[str], architecture: str) -> None:
     """Loads weights into a model, after comparing every name and shape and reading every number.
 
-    A model without classifier takes the rest of weights with one. Files have no checksums: a number
-    that was damaged and is still finite is not noticed, but in published weights, whose are known.
+    A model without classifier ignores a classifier's weights. Files hold no checksums: a damaged
+    number that is still finite goes unnoticed, except in published weights of known checksum.
 
     Args:
         model: Built model; it is left as it was if the weights do not fit.
@@ -54,12 +54,12 @@ def load_weights(model: keras.Model, weights: str | os.PathLike[str], architectu
             `.safetensors` file of `save_safetensors`, of a `.safetensors` checkpoint of timm,
             torchvision or lambda.pytorch, or of an `.h5` file of Keras 2 with the weights of
             `keras.applications.MobileNetV2` or `tf_keras.applications.resnet_rs`.
-        architecture: Name of the network in the zoo, which `"imagenet"` is looked up by.
+        architecture: Name of the network in the zoo, by which `"imagenet"` is looked up.
 
     Raises:
         ValueError: If there are no such weights, or the file is damaged, or holds numbers that are
             not finite, or the weights of another network or of another number of classes.
-        FileNotFoundError: If weights of the hub are not cached, and it cannot be reached.
+        FileNotFoundError: If weights of the Hub are not cached, and it cannot be reached.
     """
     check_built(model)
     classes = model.get_layer(CLASSIFIER).units if has_classifier(model) else None
@@ -88,7 +88,7 @@ def load_weights(model: keras.Model, weights: str | os.PathLike[str], architectu
 def save_safetensors(model: keras.Model, path: str | os.PathLike[str]) -> None:
     """Writes all weights of a model of `lambda_keras.applications`, for `load_weights` to read.
 
-    A file holds arrays alone, in the precision of the model: `"c3_block1_2_lambda/key_kernel"`.
+    The file holds arrays such as `"c3_block1_2_lambda/key_kernel"`, in the model's precision.
 
     Args:
         model: Built model.
@@ -118,7 +118,7 @@ def save_safetensors(model: keras.Model, path: str | os.PathLike[str]) -> None:
         for name, variable in named_weights(model)
     }
     metadata = FORMAT | {"preparation": " ".join(sorted(preparation(model)))}
-    # Not `save_file`, whose files are for their owner alone, whatever the umask allows.
+    # `save_file` would let only the owner read the file, whatever the umask allows.
     Path(path).write_bytes(save(arrays, metadata))
 
 
@@ -133,7 +133,7 @@ def named_weights(model: keras.Model) -> Iterator[tuple[str, Any]]:
 def load_any_classes(
     model: keras.Model, weights: str | os.PathLike[str], architecture: str
 ) -> keras.Model:
-    """Loads weights; of other classes, all but the classifier. Returns the model that got them."""
+    """Loads weights, without a classifier of other classes; returns the model that got them."""
     try:
         load_weights(model, weights, architecture)
         return model
@@ -155,7 +155,7 @@ def load_adapted(
     weights: str | os.PathLike[str],
     architecture: str,
 ) -> None:
-    """Loads weights for RGB images or for as many channels, possibly of other classes.
+    """Loads weights of any classes, for RGB images or for the channels of the model.
 
     `twin` builds the network of `model` for a number of channels.
     """
@@ -184,8 +184,8 @@ def find_weights(
 ) -> Path:
     """Path of the file that `weights=` of `load_weights` stands for, downloaded if need be.
 
-    Files of PyTorch are found, too. Published weights for a classifier of another number
-    of classes are refused before they are downloaded.
+    Files of PyTorch are found, too. Published weights of another number of classes are refused
+    before they are downloaded.
     """
     try:
         if is_published_name(weights):
@@ -213,7 +213,7 @@ def find_weights(
     path = Path(os.path.expanduser(text))
     if os.path.isdir(path):
         path = next((path / name for name in hub.FILENAMES if os.path.isfile(path / name)), path)
-    # os.path also says no for a path that the system refuses.
+    # os.path.isfile is also false for a path that the system refuses.
     if not path.name.endswith((TF_KERAS, SAFETENSORS, *PYTORCH)) or not os.path.isfile(path):
         raise ValueError(
             "expected weights to be None, 'imagenet', 'hf://owner/repo', a folder with "
@@ -276,7 +276,7 @@ def read_tf_keras(path: Path) -> dict[str, np.ndarray]:
             raise ValueError(f"Keras 3 wrote it, so its name has to end with {KERAS}")
         for layer in _names(items[""], "layer_names"):
             for weight in _names(items[layer], "weight_names") if layer in items else ():
-                # Keras 2 counted the stems of a process.
+                # Keras 2 numbered the stems built in a process.
                 name = re.sub(r"^stem_\d+_", "stem_1_", layer)
                 key = weight.rpartition("/")[2].partition(":")[0]  # of "conv1/conv1/kernel:0"
                 arrays[f"{name}/{key}"] = _read(items[f"{layer}/{weight}"])
@@ -319,7 +319,7 @@ def _load_keras(model: keras.Model, path: Path) -> None:
 def _places(model: keras.Model) -> Iterator[tuple[str, Any]]:
     """Yields the weights of a model by their places in a file of `keras.Model.save_weights`.
 
-    There, a layer has a number that depends on the layers before it. Its name stands here.
+    The file numbers layers by the layers before them; here the name replaces the number.
     """
     numbers = Counter()
     for name, weight in named_weights(model):
@@ -330,5 +330,5 @@ def _places(model: keras.Model) -> Iterator[tuple[str, Any]]:
 
 def _read(dataset: h5py.Dataset) -> np.ndarray:
     array = np.asarray(dataset[()])
-    # Keras' mark: HDF5 has no bfloat16.
+    # HDF5 has no bfloat16, so Keras marks it by an attribute.
     return array.view("bfloat16") if dataset.attrs.get("dtype") == "bfloat16" else array

@@ -11,7 +11,7 @@ import numpy as np
 CLASSIFIER = "predictions"
 # NumPy knows bfloat16 through ml_dtypes, which Keras depends on.
 PRECISIONS = ("float64", "float32", "float16", "bfloat16")
-# To the callers of constructors, in errors; commands leave it out.
+# Advice in errors for callers of constructors; commands leave it out.
 ADVICE = (
     ": adapt_weights=True takes all but the classifier, and adapts the first convolution",
     ", include_top=False or adapt_weights=True (all but the classifier)",
@@ -20,7 +20,7 @@ ADVICE = (
 
 @dataclass(frozen=True)
 class Tensor:
-    """One tensor of a file, its variables, and the function that makes their values of it."""
+    """One tensor of a file, its variables, and the function that converts it to their values."""
 
     key: str
     shape: tuple[int, ...]
@@ -50,7 +50,7 @@ def has_classifier(model: keras.Model) -> bool:
 def check_fit(
     model: keras.Model, source: str, kind: str, expected: Mapping, received: Mapping
 ) -> None:
-    """Refuses shapes by name that are not the expected ones; the message names the first."""
+    """Refuses names and shapes that are not the expected ones; the message has the first three."""
     none = f"no such {kind}"
     differences = [
         f"{printable(name)}: expected {expected.get(name, none)}, "
@@ -84,21 +84,21 @@ def assign(
 ) -> None:
     """Assigns arrays to the weights of a model, all of them or none.
 
-    If the model has no classifier, arrays of one, by the name `head`, are left out. `prepared` are
-    the layers of `preparation` of the model that the weights are of, where known; `source` and
-    `kind`, `"array"` or `"tensor"`, are for messages.
+    If the model has no classifier, arrays of the classifier `head` are left out. `prepared` is the
+    `preparation` of the model that the weights come from, where known; `source` and `kind`,
+    `"array"` or `"tensor"`, are for messages.
 
     Raises:
         ValueError: If names or shapes differ, an array is not of floating-point numbers, or one of
             them is not finite in the precision of its variable; it names the first such array. Or
-            if inputs of layers were padded or scaled otherwise, although names and shapes fit.
+            if names and shapes fit, but inputs of layers were padded or scaled differently.
     """
     if not has_classifier(model):
         arrays = {key: array for key, array in arrays.items() if not re.match(rf"{head}[./]", key)}
     tensors = list(tensors)
     expected = {tensor.key: tensor.shape for tensor in tensors}
     check_fit(model, source, kind, expected, {key: array.shape for key, array in arrays.items()})
-    # A layer before the network could have the name that version 0.1 began with.
+    # Version 0.1 named this layer `rescaling`, like any layer before the network.
     prepared = prepared and {re.sub("^rescaling$", "input_rescaling", name) for name in prepared}
     differing = set() if prepared is None else preparation(model) ^ prepared
     if differing:
@@ -141,7 +141,7 @@ def take_layers(model: keras.Model, source: keras.Model) -> list[keras.layers.La
 
 
 def check_finite(name: str, array: np.ndarray, source: str) -> None:
-    """Refuses NaN and infinity; the message says the name of the weights and their source."""
+    """Refuses NaN and infinity; the message names the weights and their source."""
     finite = np.isfinite(array)
     if not finite.all():
         raise ValueError(

@@ -1,7 +1,7 @@
 """Files of the Hugging Face Hub, or of other addresses, checked before they are read.
 
-The hub records a checksum for every file, its ETag. huggingface_hub names the file in its cache by
-it, but does not compute it.
+The Hub records a checksum for every file, its ETag. huggingface_hub names the file in its cache
+after it, but does not verify it.
 """
 
 import hashlib
@@ -51,15 +51,14 @@ def fetch(
     revision: str = "main",
     expected_sha256: str | None = None,
 ) -> Path:
-    """Downloads a file of the hub unless it is cached, and compares it with the hub's record.
+    """Downloads a file of the Hub unless it is cached, and verifies its checksum.
 
-    Without network a cached file is compared with the record of the time it was downloaded, and
-    always with the expected checksum, if there is one. Of several files, it is the first that the
-    repository has.
+    The checksum is the expected one if passed, else the Hub's record; without network, the record
+    from the time of the download. Of several filenames, the first that the repository has counts.
 
     Raises:
         ValueError: If there is no such repository, revision or file, or the file is damaged.
-        FileNotFoundError: If the hub cannot be reached, and the file is not cached.
+        FileNotFoundError: If the Hub cannot be reached, and the file is not cached.
     """
     # Imported here, because it is slow, and most models need no download.
     from huggingface_hub import errors, get_hf_file_metadata, hf_hub_download, hf_hub_url
@@ -106,7 +105,7 @@ def fetch(
 
 
 def fetch_url(address: str, checksum: str | None) -> Path:
-    """Downloads `https://...` with progress, unless it is intact in Keras' folder for models."""
+    """Downloads `https://...` with progress, unless Keras' folder for models has it intact."""
     import keras
 
     try:

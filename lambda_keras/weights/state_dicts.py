@@ -1,7 +1,7 @@
 """Weights of other implementations: their names and layouts -> the variables of a model.
 
 A naming scheme is a `StateDictScheme` and a column of `modules.csv`; the keys of a
-checkpoint tell which one it has.
+checkpoint tell its scheme.
 """
 
 import csv
@@ -35,15 +35,15 @@ class StateDictScheme:
     marker: str  # first part of keys that only its checkpoints have
     block: str  # name of a block, counted from 0, of a stage
     first_stage: int  # number of the stage c2
-    # Convolutions to queries, keys and values, and the 3-d one of position lambdas, with the axis
-    # that runs over the value depth, the others over positions.
+    # Convolutions to queries, keys and values, and the 3-d one of position lambdas. `value_axis`
+    # is its axis over the value depth; the others run over positions.
     projections: str = ""
     position_conv: str = ""
     value_axis: int = 0
 
     @cached_property
     def modules(self) -> dict[str, str]:
-        """Names by the layers of a model here."""
+        """Names of the library's modules by the layers of a model here."""
         return {row["layer"]: row[self.library] for row in _MODULES if row[self.library]}
 
 
@@ -63,7 +63,7 @@ _BLOCK_LAYER = re.compile(r"c(\d)_block(\d+)_(\w+)")
 def assign_state_dict(model: keras.Model, state: Mapping[str, Array], source: str) -> None:
     """Assigns a checkpoint of one of `SCHEMES` to a model, or refuses it as `assign` does.
 
-    A model without classifier takes the rest of a checkpoint with one. All names may begin with
+    A model without classifier ignores the classifier of a checkpoint. All names may begin with
     `"module."`.
     """
     if state and all(key.startswith("module.") for key in state):
@@ -83,8 +83,8 @@ def assign_state_dict(model: keras.Model, state: Mapping[str, Array], source: st
 def assign_in_order(model: keras.Model, arrays: Mapping[str, Array], source: str) -> None:
     """Assigns arrays to the weights of a model one after the other, or refuses them.
 
-    Keras reads the weights of its MobileNetV2 so, because names in the files differ from the
-    layers'. A model without classifier takes the rest of weights with one.
+    Keras reads the weights of its MobileNetV2 in this way, because names in the files differ from
+    the layers'. A model without classifier ignores the weights of one.
     """
     variables = [weight for layer in model.layers for weight in layer.weights]
     pairs = list(arrays.items())
@@ -100,7 +100,7 @@ def assign_in_order(model: keras.Model, arrays: Mapping[str, Array], source: str
 
 
 def find_scheme(keys: Iterable[str]) -> StateDictScheme | None:
-    """The one of `SCHEMES` that names are of, `None` if there is none."""
+    """Finds the one of `SCHEMES` that keys follow, `None` if there is none."""
     for names in SCHEMES:
         if any(key.startswith(names.marker) for key in keys):
             return names
@@ -108,7 +108,7 @@ def find_scheme(keys: Iterable[str]) -> StateDictScheme | None:
 
 
 def expected_tensors(model: keras.Model, names: StateDictScheme) -> Iterator[Tensor]:
-    """Yields the tensors that a checkpoint of the same network holds, if the library has such."""
+    """Yields the tensors that a checkpoint of the same network holds, if the library has it."""
     layer_names = {layer.name for layer in model.layers}
     tensors_of = _keras_2 if names.library == KERAS_2 else _pytorch
     assigned = set()
@@ -168,7 +168,7 @@ def _pytorch(layer: keras.Layer, module: str, names: StateDictScheme) -> Iterato
 
 
 def _projections(kernels: Sequence[Any], key: str, heads: int = 1) -> Tensor:
-    """Kernels side by side, in all or by heads, as one 1x1 convolution."""
+    """One 1x1 convolution of kernels side by side, either whole or head by head."""
     depth = kernels[0].shape[0]
     widths = [kernel.shape[1] // heads for kernel in kernels]
 

@@ -1,4 +1,4 @@
-"""Attention layers that LambdaNetworks compares with; they are called as `LambdaLayer`."""
+"""Attention layers that LambdaNetworks compares with, called like `LambdaLayer`."""
 
 from lambda_keras.layers.attention.augmented_convolution import AugmentedConvolution
 from lambda_keras.layers.attention.axial_attention import AxialAttention

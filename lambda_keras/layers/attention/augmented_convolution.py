@@ -22,7 +22,7 @@ class AugmentedConvolution(MapLayer):
         y = \operatorname{concat}(\operatorname{convolution}(x), \operatorname{attention}(x)\, W)
 
     (Bello et al., 2019, section 3.2): the convolution makes the first `filters - value_filters`
-    channels, attention with relative positions, as in `GlobalAttention`, the others. In a
+    channels, and `GlobalAttention`, which has relative positions, the others. In a
     ResNet-50 this is the row "relative self-attention (Bello et al., 2019)" of Table 3 of
     LambdaNetworks.
 
@@ -35,10 +35,10 @@ class AugmentedConvolution(MapLayer):
             Defaults to the multiple of `num_heads` nearest to `filters / 10`, at least one.
         strides: Int, of the convolution, and of the 3-wide average pooling before the attention.
             Defaults to `1`.
-        attention_pool: Int, by which the map is made smaller before the attention, by the same
-            pooling; its outputs are enlarged by bilinear interpolation. Defaults to `1`.
-        kernel_initializer: Of the projections. Defaults to `N(0, d^-1/2)`, d the depth of what is
-            projected.
+        attention_pool: Int, factor by which the same pooling reduces the map before the attention;
+            bilinear interpolation enlarges the outputs. Defaults to `1`.
+        kernel_initializer: Of the projections. Defaults to `N(0, d^-1/2)`, d the input depth of
+            the projection.
         kernel_regularizer: Of projections and convolution. Defaults to `None`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
@@ -51,7 +51,7 @@ class AugmentedConvolution(MapLayer):
 
     Raises:
         ValueError: If an argument is out of its range, or does not fit the shape of the inputs; if
-            the map has not the size that the layer was built for.
+            the map does not have the size that the layer was built for.
 
     Example:
     >>> import keras
@@ -143,7 +143,7 @@ class AugmentedConvolution(MapLayer):
 
 
 def _enlarged(maps, axis: int, size: int):
-    """Bilinear interpolation along an axis, of which TensorFlow's own is wrong under XLA."""
+    """Bilinear interpolation along an axis; TensorFlow's own is wrong under XLA."""
     batch, *shape = ops.shape(maps)
     small, around = shape[axis - 1], [batch, *shape[: axis - 1]]
     places = np.clip((np.arange(size) + 0.5) * small / size - 0.5, 0, small - 1)

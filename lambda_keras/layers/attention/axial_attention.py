@@ -20,7 +20,7 @@ from lambda_keras.layers.contraction import contract
 
 
 class RowAttention(RelativeAttentionLayer):
-    """The attention of `AxialAttention` within each row of a map, whose heads share the tables."""
+    """The attention of `AxialAttention` within each row of a map; heads share the tables."""
 
     fixed_grid = True
 
@@ -124,9 +124,10 @@ class AxialAttention(MapLayer):
 
         y_o = \operatorname{BN}(\sum_p A_{op} v_p) + \operatorname{BN}(\sum_p A_{op} r^v_{p-o})
 
-    (Wang et al., 2020, Eq. 3 and 4; the batch normalizations are in its code). The second
-    axis projects the outputs of the first anew. Nothing stands between the axes; the pooling comes
-    after both. Queries, keys and values pass a batch normalization, too. There is no scale.
+    (Wang et al., 2020, Eq. 3 and 4; the batch normalizations are in its code). The
+    attention along the width projects the outputs of the other one anew, with nothing in between;
+    the pooling comes after both. Queries, keys and values are batch-normalized, too. Logits are not
+    scaled.
 
     Args:
         filters: Int, depth of the outputs of both axes, divisible by `num_heads`.
@@ -138,8 +139,8 @@ class AxialAttention(MapLayer):
             Defaults to `False`.
         momentum: Float from 0 to 1, of the batch normalizations. Defaults to `0.99`.
         epsilon: Positive float, of the batch normalizations. Defaults to `1e-5`.
-        kernel_initializer: Of all projections. Defaults to `N(0, d^-1/2)`, d the depth of what is
-            projected.
+        kernel_initializer: Of all projections. Defaults to `N(0, d^-1/2)`, d the input depth of
+            the projection.
         kernel_regularizer: Of all projections. Defaults to `None`.
         embeddings_initializer: Defaults to `N(0, e^-1/2)`, `e = filters / num_heads`.
         embeddings_regularizer: Of the position embeddings. Defaults to `None`.
@@ -152,7 +153,7 @@ class AxialAttention(MapLayer):
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
 
     Raises:
-        ValueError: Also if the map has not the size that the layer was built for.
+        ValueError: Also if the map does not have the size that the layer was built for.
 
     Example:
     >>> import keras
@@ -201,7 +202,7 @@ class AxialAttention(MapLayer):
             "trainable": self.trainable,
             "dtype": self.dtype_policy,
         }
-        # The map is transposed for it, so that rows are columns.
+        # It sees the transposed map, whose rows are columns.
         self.height_attention = RowAttention(filters, **row_arguments, name="height_attention")
         row_arguments |= {"strides": strides, "output_projection": output_projection}
         self.width_attention = RowAttention(filters, **row_arguments, name="width_attention")

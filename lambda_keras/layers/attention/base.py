@@ -33,7 +33,7 @@ class MapLayer(Layer, ABC):
 
     @abstractmethod
     def outputs(self, inputs, training):
-        """Outputs for maps of the size that the layer is built for, which are not empty."""
+        """Outputs for maps that are not empty and have the size that the layer is built for."""
 
     def build(self, inputs_shape):
         self.check_shapes(inputs_shape)
@@ -42,7 +42,7 @@ class MapLayer(Layer, ABC):
     def call(self, inputs, training=None):
         self.check_shapes(inputs.shape)
         given, built_for, kept = tuple(inputs.shape[1:]), self.built_for, "map and the depth"
-        if not self.fixed_grid:  # Only the depth has to stay.
+        if not self.fixed_grid:  # Only the depth has to match.
             given, built_for, kept = given[2:], built_for[2:], "depth"
         expected = f"the {kept} that the layer was built for, {built_for}"
         check(given == built_for, expected, inputs=given)
@@ -90,22 +90,22 @@ class RelativeAttentionArguments(AttentionArguments, total=False):
 class AttentionLayer(MapLayer):
     """Base of the attention layers: everything but the attention itself.
 
-    Inputs are projected to queries, keys and values without biases, attended to by the layer at
-    hand, and pooled: the call and the shapes of `LambdaLayer`. The softmax is computed in float32
-    under any dtype policy. A layer documents what it adds to these arguments, inputs and errors.
+    Projects inputs to queries, keys and values without biases, applies the attention of the
+    subclass, and pools, with the call and the shapes of `LambdaLayer`. The softmax is computed in
+    float32 under any dtype policy. A subclass documents its further arguments, inputs and errors.
 
-    A subclass has its equation, and at most three methods:
+    A subclass has at most three methods:
 
-    * `attend(queries, keys, values, training)` is the equation: maps of the heads side by side,
-      `(batch, height, width, units)`, to `(batch, height, width, filters)`.
+    * `attend(queries, keys, values, training)`, its equation: from maps of concatenated heads
+      `(batch, height, width, units)` to `(batch, height, width, filters)`.
     * `attention_products(height, width)` counts its multiply-accumulates for one example, by
       part: a dict with the keys `CONTENT` and `POSITION` of `lambda_keras.layers.base`.
-    * With embeddings of relative positions it is a `RelativeAttentionLayer`, and has two methods in
-      place of that one. `tables(height, width)` returns names and shapes of the embeddings, which
-      become attributes; `pairs(height, width)` returns the numbers of queries and of context
-      positions that each of them sees.
+    * A subclass of `RelativeAttentionLayer`, with embeddings of relative positions, has two methods
+      in place of `attention_products`. `tables(height, width)` returns names and shapes of the
+      embeddings, which become attributes; `pairs(height, width)` returns the number of queries and
+      the number of context positions that each of them sees.
 
-    `fixed_grid = True` says that sizes of weights depend on the map. Other weights are added in
+    `fixed_grid = True` declares that sizes of weights depend on the map. Other weights are added in
     Keras' own `build`.
 
     Args:
@@ -120,8 +120,8 @@ class AttentionLayer(MapLayer):
             `False`, multi-head attention, as in the layers' papers.
         output_projection: Bool, whether the outputs pass one more 1x1 projection, without a bias,
             which mixes the heads. Defaults to `False`.
-        kernel_initializer: Of all projections. Defaults to `N(0, d^-1/2)`, d the depth of what is
-            projected (E.1; the second number is the standard deviation).
+        kernel_initializer: Of all projections. Defaults to `N(0, d^-1/2)`, d the input depth of
+            the projection (E.1; the second number is the standard deviation).
         kernel_regularizer: Of all projections. Defaults to `None`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
@@ -268,14 +268,14 @@ class RelativeAttentionLayer(AttentionLayer):
 
 
 def copy_of(initializer):
-    """A copy of an initializer: one object draws equal numbers for equal shapes."""
+    """Copies an initializer, because one object draws equal numbers for equal shapes."""
     return initializer.clone() if hasattr(initializer, "clone") else initializer
 
 
 def relative_embeddings(table, queries: int, positions: int, first: int):
     """`E[n, m] = table[m - n + first]` of shape `(queries, positions, depth)`.
 
-    Offsets beyond the table get some row of it: they are for the caller to hide.
+    Offsets beyond the table get its nearest row; the caller has to mask them.
     """
     offsets = np.arange(positions)[None, :] - np.arange(queries)[:, None] + first
     offsets = np.clip(offsets, 0, table.shape[0] - 1).astype("int32")
@@ -324,8 +324,8 @@ def softmax_attention(queries, keys, values, positions, visible=None):
     """`softmax(queries·keys + positions) values`, the softmax in float32.
 
     Queries `(b, h, n, k)`, keys `(b, g, m, k)`, values `(b, g, m, v)` and float32 positions
-    `(b, h, n, m)` of `position_logits` -> `(b, h, n, v)`. Where a bool tensor `visible` of shape
-    `(x, 1, n, m)`, or with 1 for n, is false, a query does not see the context position; the b
+    `(b, h, n, m)` of `position_logits` -> `(b, h, n, v)`. A bool tensor `visible` of shape
+    `(x, 1, n, m)` or `(x, 1, 1, m)` is false where a query does not see a context position; the b
     blocks are x of each example.
     """
     batch, heads, n, k = ops.shape(queries)

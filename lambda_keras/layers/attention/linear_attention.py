@@ -32,21 +32,21 @@ class LinearAttention(AttentionLayer):
 
         y_n = \frac{\sum_m f(q_n) \cdot f(k_m)\, v_m}{\sum_m f(q_n) \cdot f(k_m)}
 
-    with the sums over m taken first (Katharopoulos et al., 2020, Eq. 4 and 5). There are no
-    positions in it.
+    with the sums over m taken first (Katharopoulos et al., 2020, Eq. 4 and 5). It has no
+    position embeddings.
 
     Args:
         filters: Int, depth of the outputs, divisible by `num_heads`.
         feature_map: The features f.
 
-            * `"softmax"`: `softmax(q[n])·softmax(k)[m]`, the one over the features, the other over
-              the positions, in place of the fraction (efficient attention, Shen et al., 2018, Eq.
+            * `"softmax"`: `softmax(q[n])·softmax(k)[m]`, first over the features, then over the
+              positions, in place of the fraction (efficient attention, Shen et al., 2018, Eq.
               6).
             * `"elu"`: `elu(x) + 1` (linear transformers, Katharopoulos et al., Eq. 7).
             * `"favor"`: `r^-1/2 (exp(w x' - |x'|^2 / 2 - c) + epsilon)` with
               `x' = key_dim^-1/4 x`, whose expectation is softmax attention (FAVOR+, Choromanski et
-              al., 2020, Lemma 1); c is the maximum of `w x'`, of each query, and of all keys of a
-              head.
+              al., 2020, Lemma 1); c is the maximum of `w x'`, for each query, and over all keys of
+              a head.
             * `"relu"`: `relu(r^-1/2 w x) + epsilon` (generalized attention of Performers).
 
             The rows of w are `r = num_features` random directions. Defaults to `"softmax"`.
@@ -115,8 +115,8 @@ class LinearAttention(AttentionLayer):
         queries = split_heads(queries, self.num_heads)  # (b, h, n, k)
         keys = split_heads(keys, self.groups)  # (b, g, m, k)
         values = split_heads(values, self.groups)  # (b, g, m, v)
-        # Weights of the features for each query, and of the positions for each feature: sums of
-        # values that are weighed by them stay in the range of half precision.
+        # Weights of features for each query, and of positions for each feature: values weighted by
+        # them sum up in the range of half precision.
         if self.feature_map == "softmax":
             feature_weights, position_weights = softmax(queries), softmax(keys, axis=2)
         else:
@@ -143,7 +143,7 @@ class LinearAttention(AttentionLayer):
         """f(x) in float32 for x of shape `(..., k)`."""
         x = ops.cast(x, "float32")
         if self.feature_map == "elu":
-            # Not elu(x) + 1, which is 0 where exp(x) is less than rounding at 1.
+            # Not elu(x) + 1, which rounds small exp(x) to 0.
             return ops.where(x > 0, x + 1.0, ops.exp(ops.minimum(x, 0.0)))
         scale = self.num_features**-0.5
         directions = ops.transpose(ops.convert_to_tensor(self.random_features))
@@ -170,7 +170,7 @@ class LinearAttention(AttentionLayer):
 def orthogonal_features(number: int, depth: int, seed: int) -> np.ndarray:
     """Random directions `(number, depth)`, orthogonal in blocks of `depth` (FAVOR+, section 2.4).
 
-    Each direction alone has a normal distribution, which includes its length.
+    Each direction alone is normally distributed, its length included.
     """
     rng = np.random.default_rng(seed)
     blocks = []

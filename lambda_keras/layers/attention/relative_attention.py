@@ -1,7 +1,7 @@
 """Self-attention with relative positions: global, in blocks with halos, and local.
 
-BoTNet (arXiv:2101.11605), HaloNet (arXiv:2103.12731), and the layer in place of convolutions of
-Ramachandran et al. (arXiv:1906.05909).
+The layers of BoTNet (arXiv:2101.11605), HaloNet (arXiv:2103.12731), and stand-alone self-attention
+(Ramachandran et al., arXiv:1906.05909).
 """
 
 import math
@@ -39,13 +39,13 @@ class GlobalAttention(RelativeAttentionLayer):
 
     for the query n in row i and column j and the context position m in row p and column q, with
     embeddings r of relative rows and c of relative columns (Srinivas et al., 2021, Figure 4;
-    relative logits of Bello et al., 2019, Eq. 3). The embeddings are shared by the heads.
-    The maps of attention take memory for `num_heads height^2 width^2` numbers per example (Table 4
+    relative logits of Bello et al., 2019, Eq. 3). Heads share the embeddings.
+    The attention maps take memory for `num_heads height^2 width^2` numbers per example (Table 4
     of LambdaNetworks).
 
     Args:
         filters: Int, depth of the outputs, divisible by `num_heads`.
-        scale_positions: Bool, whether the position term is scaled as the content term is,
+        scale_positions: Bool, whether the position term is scaled like the content term,
             `s = key_dim^-1/2`; `False` for `s = 1`, as in timm. Defaults to `True`.
         **kwargs: Of `RelativeAttentionLayer`, `AttentionLayer` and `keras.layers.Layer`.
 
@@ -121,19 +121,20 @@ class HaloAttention(GlobalAttention):
 
     over the window of the block (Vaswani et al., 2021, Figure 1), with the relative positions of
     `GlobalAttention`. Rows and columns i, j of queries are counted within the block, p, q of the
-    context within the window; the tables have `2 (block_size + 2 halo_size) - 1` rows, as in
-    public weights, of which the first `2 halo_size` are never met.
+    context within the window. The tables have `2 (block_size + 2 halo_size) - 1` rows, as in
+    public weights; the first `2 halo_size` are never used.
 
     Args:
         filters: Int, depth of the outputs, divisible by `num_heads`.
-        block_size: Int, height and width of the blocks; other maps are padded. Defaults to `8`.
+        block_size: Int, height and width of the blocks; maps are padded to multiples of it.
+            Defaults to `8`.
         halo_size: Int, how far a block sees beyond its border. Defaults to `3`.
-        mask_padding: Bool, whether what is beyond the map is left out of the softmax; `False` for
+        mask_padding: Bool, whether the softmax leaves out positions beyond the map; `False` for
             zeros that take part, as in timm. Defaults to `True`.
         scale_positions: Bool, as in `GlobalAttention`. Defaults to `True`.
-        strided_queries: Bool, whether `strides` are taken by the queries: of every `strides` rows
-            and columns only the first has queries, whose i and j count these only, and nothing is
-            pooled (timm's HaloNets). Defaults to `False`.
+        strided_queries: Bool, whether the queries are strided and nothing is pooled: only the first
+            of every `strides` rows and columns has queries, and i and j count only these (timm's
+            HaloNets). Defaults to `False`.
         **kwargs: Of `RelativeAttentionLayer`, `AttentionLayer` and `keras.layers.Layer`.
 
     Call arguments:
@@ -213,13 +214,13 @@ class LocalAttention(RelativeAttentionLayer):
     Args:
         filters: Int, depth of the outputs, divisible by `num_heads`.
         scope: Odd int, height and width of the neighborhood. Defaults to `7`.
-        mask_padding: Bool, whether what is beyond the map is left out of the softmax; `False` for
+        mask_padding: Bool, whether the softmax leaves out positions beyond the map; `False` for
             zeros that take part. Defaults to `True`.
         **kwargs: Of `RelativeAttentionLayer`, `AttentionLayer` and `keras.layers.Layer`.
 
     Call arguments:
         inputs: Tensor `(batch, height, width, depth)`, of finite numbers: queries are computed in
-            blocks of 4x4, and NaN or infinity reaches all of a block that sees it. Height and width
+            blocks of 4x4, and NaN or infinity spreads to every block that sees it. Height and width
             may be unknown.
 
     Returns:

@@ -135,8 +135,7 @@ def pair_outputs(queries, values, embeddings, implementation: str, mask=None, re
         embeddings: Tensor `(n, m, u, k)`, or `(r, u, k)` if there are relations.
         implementation: One of `IMPLEMENTATIONS` for any pairs; pairs `(b, n, m)` need `own_pairs`.
         mask: Bool tensor `(n, m)` or `(b, n, m)`; false where a query does not see a position.
-        relations: Integers `(n, m)` or `(b, n, m)`, indices of rows of the embeddings; others are no
-            relation.
+        relations: Integers `(n, m)` or `(b, n, m)`, rows of the embeddings; others are no relation.
 
     Returns:
         Tensor `(b, n, h, v)`.

@@ -8,7 +8,7 @@ from keras import ops
 from lambda_keras.layers.position_lambdas.device import device_kind, inside_xla
 from lambda_keras.layers.tiles import part, strided
 
-# Up to this many positions, one-hot products make dense embeddings faster than gathering, outside of XLA.
+# Up to this many positions, one-hot products are faster than gathering, outside of XLA.
 MAX_PRODUCTS = 256
 
 
