@@ -54,11 +54,12 @@ def fold_batch_normalization(model: keras.Model, dtype: str | None = None) -> ke
     """Copies a network for inference and folds batch normalizations into the layers before them.
 
     In inference a batch normalization multiplies and adds constants. The kernel of the convolution
-    before it absorbs the former, the bias the latter; so do the projections to queries and values
-    in a lambda layer. Normalizations after a lambda layer, whose heads share values, or after a
-    pooling stay, and so do layers with `training=True` fixed in the graph. Subclasses of layers of
-    Keras or this package, quantized layers and those with LoRA stay as they are; models within the
-    model are folded, too. Layers keep their names: folded normalizations become identities.
+    or dense layer before it absorbs the former, the bias the latter; so do the projections to
+    queries and values in a lambda layer. Normalizations after a lambda layer, whose heads share
+    values, or after a pooling stay, and so do layers with `training=True` fixed in the graph.
+    Subclasses of layers of Keras or this package, quantized layers and those with LoRA stay as they
+    are; models within the model are folded, too. Layers keep their names: folded normalizations become
+    identities.
 
     In float32 outputs differ by rounding, by less than 1e-5 of the largest one in most networks and
     up to 3e-5 in deep ones; in bfloat16 and float16, where the folded kernels are rounded, as much
@@ -158,7 +159,7 @@ def fold_batch_normalization(model: keras.Model, dtype: str | None = None) -> ke
 def _is_float_policy(dtype: Any) -> bool:
     try:
         policy = keras.dtype_policies.get(dtype)
-    except Exception:  # Keras raises many kinds
+    except Exception:  # Keras raises many kinds of errors
         return False
     dtypes = policy.compute_dtype, policy.variable_dtype
     return type(policy) is keras.DTypePolicy and {*dtypes} <= FLOATS

@@ -167,7 +167,7 @@ def _zero_pad(x, size, name):
 
 
 def conv(x, filters, kernel_size, strides, name, padding="same"):
-    """Convolution without bias, before a batch normalization, in the format of `keras.config`."""
+    """Convolution without bias, before a batch normalization, in Keras' default data format."""
     return layers.Conv2D(
         filters,
         kernel_size,

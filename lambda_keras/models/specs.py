@@ -238,7 +238,7 @@ def _spread(mixed: tuple[int, ...], number: int, blocks: int) -> tuple[int, ...]
     if blocks == number:
         return mixed
     step = mixed[1] - mixed[0] if mixed[1:] else mixed[0]
-    return tuple(range(mixed[0], blocks + (mixed[-1] == number), step))  # the last one, if it had it
+    return tuple(range(mixed[0], blocks + (mixed[-1] == number), step))  # the last one if it had it
 
 
 def resnet_rs(depth: int) -> ResNetSpec:

@@ -98,7 +98,7 @@ def assign(
     tensors = list(tensors)
     expected = {tensor.key: tensor.shape for tensor in tensors}
     check_fit(model, source, kind, expected, {key: array.shape for key, array in arrays.items()})
-    # Version 0.1 named this layer `rescaling`, like any layer before the network.
+    # Version 0.1 named this layer `rescaling`, as a layer before the network may be named.
     prepared = prepared and {re.sub("^rescaling$", "input_rescaling", name) for name in prepared}
     differing = set() if prepared is None else preparation(model) ^ prepared
     if differing:

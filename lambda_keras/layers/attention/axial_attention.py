@@ -125,7 +125,7 @@ class AxialAttention(MapLayer):
         y_o = \operatorname{BN}(\sum_p A_{op} v_p) + \operatorname{BN}(\sum_p A_{op} r^v_{p-o})
 
     (Wang et al., 2020, Eq. 3 and 4; the batch normalizations are in its code). The
-    attention along the width projects the outputs of the other one anew, with nothing in between;
+    attention along the width projects the outputs along the height anew, with nothing in between;
     the pooling comes after both. Queries, keys and values are batch-normalized, too. Logits are not
     scaled.
 

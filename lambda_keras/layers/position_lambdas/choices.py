@@ -75,7 +75,7 @@ CHOICES = {
         ("query_first", {**SEQUENCE, **TILES}),
         ("dense_matmul", {**SEQUENCE, "positions": _up_to(4096)}),
         ("conv", SEQUENCE),
-        # On a small batch, a training step is less work than dense embeddings and their gradient.
+        # In training on a small batch, it is less work than dense embeddings and their gradient.
         ("toeplitz_conv", {"positions": _at_least(196), "batch": _up_to(32), "training": True}),
         ("dense_matmul", {"positions": _up_to(484)}),
         ("fourier", {"xla": False, "axes": 3}),  # in place of a 3-d convolution
