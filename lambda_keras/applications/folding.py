@@ -58,8 +58,8 @@ def fold_batch_normalization(model: keras.Model, dtype: str | None = None) -> ke
     queries and values in a lambda layer. Normalizations after a lambda layer, whose heads share
     values, or after a pooling stay, and so do layers with `training=True` fixed in the graph.
     Subclasses of layers of Keras or this package, quantized layers and those with LoRA stay as they
-    are; models within the model are folded, too. Layers keep their names: folded normalizations become
-    identities.
+    are; models within the model are folded, too. Layers keep their names: folded normalizations
+    become identities.
 
     In float32 outputs differ by rounding, by less than 1e-5 of the largest one in most networks and
     up to 3e-5 in deep ones; in bfloat16 and float16, where the folded kernels are rounded, as much
