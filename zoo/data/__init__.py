@@ -1,1 +1,1 @@
-"""Images to train and test on, as tf.data pipelines without Python in them."""
+"""tf.data pipelines of training and test images."""

@@ -1,4 +1,4 @@
-"""Reading ahead, and the time that a loop waits for what it reads."""
+"""Prefetching in threads, and the share of time that a loop waits for its items."""
 
 import time
 from collections import deque
@@ -16,7 +16,7 @@ MOST_THREADS = 8  # each of which decodes one image
 
 
 def read_ahead(read: Callable[[T], Item], items: Iterable[T], most: int) -> Iterator[Item]:
-    """Calls a function of each item in threads, `most` items ahead; the order stays."""
+    """Calls a function on each item in threads, `most` items ahead; results keep the order."""
     with ThreadPoolExecutor(min(cores(), MOST_THREADS)) as pool:
         left = iter(items)
         coming = deque(pool.submit(read, item) for item in islice(left, most))
@@ -27,7 +27,7 @@ def read_ahead(read: Callable[[T], Item], items: Iterable[T], most: int) -> Iter
 
 
 class Waiting(Iterable[Item]):
-    """Items of a loop, and the share of its time that it waits for them, after the first `start`.
+    """Items of a loop; measures the share of its time spent waiting, after the first `start`.
 
     >>> from zoo.data.ahead import Waiting
     >>> batches = Waiting([1, 2, 3])
@@ -70,6 +70,6 @@ class Waiting(Iterable[Item]):
         return self._waited / self._seconds if self._seconds else None
 
     def report(self, batch_size: int = 1) -> str:
-        """Returns a line with the share, and the speed in images of which each item has so many."""
+        """Returns a line with images per second and the share; items have `batch_size` images."""
         rate = f"{self._count * batch_size / max(self._seconds, 1e-9):,.1f} images/s"
         return f"{rate}; {self.share or 0:.0%} of the time was spent waiting for images"

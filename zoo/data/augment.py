@@ -53,7 +53,7 @@ def color_jitter(image: tf.Tensor, seed: tf.Tensor, strength: float) -> tf.Tenso
 
     The factors are uniform from `1 - strength` to `1 + strength`. They scale pixels, their
     distance to the image's mean gray, and their distance to their own gray, as in torchvision.
-    TensorFlow's operations add to the brightness, and Keras' are no functions of a seed.
+    TensorFlow's operations add to the brightness, and Keras' are not functions of a seed.
     """
     factors = tf.unstack(
         tf.random.stateless_uniform([3], seed, max(0.0, 1 - strength), 1 + strength)
@@ -117,8 +117,8 @@ def mix_up(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """MixUp (arXiv:1710.09412): blends a batch with itself in reverse order.
 
-    The proportion is one for the batch, from Beta(alpha, alpha): at 0.2 most images stay nearly
-    the same, at 1 all proportions are equally likely.
+    All images of a batch share one proportion, from Beta(alpha, alpha): at 0.2 most stay nearly the
+    same, at 1 all proportions are equally likely.
     """
     kept = beta(seed, alpha)
 
@@ -126,7 +126,7 @@ def mix_up(
         first, second = (tf.cast(images[index], tf.float32) for index in pair)
         return kept * first + (1 - kept) * second
 
-    # One by one they stay in the processor's cache.
+    # Images that are blended one by one stay in the processor's cache.
     numbers: Any = tf.range(tf.shape(images)[0])
     spec = tf.TensorSpec(images.shape[1:], tf.float32)
     mixed: Any = tf.map_fn(blended, (numbers, numbers[::-1]), fn_output_signature=spec)
@@ -138,8 +138,8 @@ def cut_mix(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """CutMix (arXiv:1905.04899): pastes a window from the batch in reverse order.
 
-    The window is one for the batch. Its area is a proportion from Beta(alpha, alpha), clipped at
-    the border; labels are blended in proportion to the areas.
+    All images of a batch share one window. Its share of the area is from Beta(alpha, alpha), and it
+    is clipped at the border; labels are blended in proportion to the areas.
     """
     size = tf.shape(images)[1:3]
     sides = tf.cast(size, tf.float32) * tf.sqrt(1 - beta(seed, alpha))
@@ -154,7 +154,7 @@ def cut_mix(
 
 
 def either(mixup: float | None, cutmix: float | None) -> Mix | None:
-    """Creates the function that mixes by MixUp, CutMix or both at random; None: without one."""
+    """Creates MixUp, CutMix, or a random choice of both by their alphas; None if neither is set."""
     alphas = ((mix_up, mixup), (cut_mix, cutmix))
     mixes = [partial(mix, alpha=alpha) for mix, alpha in alphas if alpha is not None]
     if len(mixes) < 2:
@@ -266,7 +266,7 @@ def auto_contrast(image: tf.Tensor) -> tf.Tensor:
 
 
 def _along_rows(change: Callable[..., tf.Tensor], image: tf.Tensor, *channels: Any) -> tf.Tensor:
-    """Computes with one value for each channel, many times faster than by broadcasting three."""
+    """Computes with one value per channel, many times faster than by broadcasting three values."""
     shape = tf.shape(image)
     rows = tf.reshape(image, [-1, shape[-2] * 3])
     return tf.reshape(change(rows, *(tf.tile(c, shape[-2:-1]) for c in channels)), shape)
@@ -312,8 +312,8 @@ def rotate(image: tf.Tensor, degrees: tf.Tensor) -> tf.Tensor:
 def sharpness(image: tf.Tensor, factor: float) -> tf.Tensor:
     """Blends an image with its smoothed version; the border of one pixel stays.
 
-    The smoothed pixels are rounded down, as in the Model Garden. They are exact here; there, one
-    that is an integer is sometimes taken for less in float32.
+    The smoothed pixels are rounded down, as in the Model Garden. They are exact here; the Model
+    Garden's float32 sometimes falls just below an integer.
     """
     shape = tf.shape(image)
     flat = tf.reshape(image, [shape[0], -1])

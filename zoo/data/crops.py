@@ -10,16 +10,16 @@ from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.data.errors import in_one_line, no_autograph, reason
 from zoo.data.image_files import JPEG, PNG, TO_8_BITS, to_jpeg_or_png
 
-MAX_PIXELS = 2**29 // 3  # above which Pillow, too, refuses decompression bombs
+MAX_PIXELS = 2**29 // 3  # Pillow's limit for decompression bombs
 HEAD = 2**16  # bytes that hold the EXIF orientation and the transparency of a file
 # A PNG file with an alpha channel, or with a transparent color; `\C` is any byte.
 TRANSPARENT = r"\CPNG(\C{21}[\x04\x06]|\C*tRNS)\C*"
 DEEP_PNG = r"\CPNG\C{20}\x10"  # the first bytes of a PNG file of 16 bits
-ORIENTATION = 0x0112  # the tag of EXIF
+ORIENTATION = 0x0112  # EXIF tag
 # Whether rows and columns are reversed in EXIF's orientations 1 to 4; in 5 to 8, the image is
 # transposed first.
 REVERSED = ((False, False), (False, True), (True, True), (True, False))
-ACCURATE = "INTEGER_ACCURATE"  # inverse of the cosine transform, as in Pillow
+ACCURATE = "INTEGER_ACCURATE"  # method of the inverse DCT, as in Pillow
 KERNELS = {"bilinear": "triangle", "bicubic": "keyscubic", "lanczos": "lanczos3"}
 
 # Takes the shape (height, width, channels) of an image; returns top, left, height and width.
@@ -27,9 +27,10 @@ Window = Callable[[tf.Tensor], tf.Tensor]
 
 
 def decode_center(encoded: tf.Tensor | bytes, preprocessing: Preprocessing) -> tf.Tensor:
-    """Decodes and crops a file as in evaluation, prediction and exports, in a graph too.
+    """Decodes a file and crops its center, as in evaluation, prediction and exports.
 
-    The crop is float32 in [0, 255]. Of most JPEG files, little more than it is decoded.
+    Also works in a graph. The crop is float32 in [0, 255]. Of most JPEG files, little more than the
+    crop is decoded.
     """
 
     def part() -> tf.Tensor:
@@ -84,7 +85,7 @@ def resize_window(image: tf.Tensor, resize: str, window: Window, size: int) -> t
 
 
 def _scale(image: Any, size: int, scale: Any, first: Any, interpolation: str) -> tf.Tensor:
-    """Scales an image, and returns the pixels from `first` on; those out of the image are black."""
+    """Scales an image and returns `size` x `size` pixels from `first` on; padding is black."""
     scales, places = (tf.broadcast_to(tf.cast(value, tf.float32), [2]) for value in (scale, -first))
     height, width = tf.unstack(tf.shape(image)[:2])
     # TensorFlow is fast along an axis if the other one is one of many channels, not of three, and
@@ -106,8 +107,8 @@ def _scale(image: Any, size: int, scale: Any, first: Any, interpolation: str) ->
 def decode(encoded: tf.Tensor | bytes) -> tf.Tensor:
     """Decodes a file as a viewer shows it: upright by EXIF, on white where it is transparent.
 
-    The bytes are of a JPEG, PNG, GIF or BMP file; the image is uint8 `(height, width, 3)`. PNG
-    files of 16 bits are an error.
+    The bytes are of a JPEG, PNG, GIF or BMP file; the image is uint8 `(height, width, 3)`. 16-bit
+    PNG files raise an error.
     """
     eight = tf.debugging.Assert(~is_deep_png(encoded), [f"16-bit PNG; {TO_8_BITS}"])
     with tf.control_dependencies([eight]):
@@ -141,7 +142,7 @@ def decode(encoded: tf.Tensor | bytes) -> tf.Tensor:
 
 
 def is_deep_png(encoded: tf.Tensor | bytes) -> Any:
-    """Returns whether files, of any shape, are PNG of 16 bits, whose lower 8 decoders drop."""
+    """Returns whether each file is a 16-bit PNG file, of which decoders drop the lower 8 bits."""
     return tf.strings.regex_full_match(tf.strings.substr(encoded, 0, 25), DEEP_PNG)
 
 
@@ -232,10 +233,10 @@ def attempt(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Reads images of one size, and returns a batch of them, and which ones were readable.
 
-    `read` gets the values of each of the inputs in turn. An image that it cannot read is named on
-    stderr, or without `skip` in an error, and is black. TensorFlow graphs have no try and except,
-    but datasets of one element that ignore errors: all inputs are tried at once, and one by one
-    only if that fails.
+    `read` is called with one element of each input at a time. An unreadable image is named on
+    stderr and becomes black; without `skip`, it is named in an error. TensorFlow graphs have no
+    try and except, but a dataset of one element can ignore errors: all inputs are tried at once,
+    and one by one only if that fails.
     """
     once = tf.data.Dataset.from_tensors(0)
     spec: Any = tf.data.Dataset.from_tensor_slices(inputs).map(no_autograph(read)).element_spec

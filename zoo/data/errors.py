@@ -1,4 +1,4 @@
-"""One-line errors about bad data in a pipeline, and the decorator of its functions."""
+"""One-line errors about bad data in a pipeline, and the decorator for pipeline functions."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ no_autograph = tf.autograph.experimental.do_not_convert
 def reason(error: Exception) -> str:
     """Returns the first line of an error without the names of TensorFlow's functions.
 
-    The client of buckets names the object in the second one.
+    TensorFlow's bucket client names the object on the second line, which is joined to the first.
     """
     lines = re.sub(r"\{\{.*?\}\} | \[Op:.*|\n\t(?= when )", "", str(error)).splitlines()
     return printable(lines[0]) if lines else type(error).__name__
@@ -32,7 +32,7 @@ def in_one_line(text: tf.Tensor) -> tf.Tensor:
 def naming_errors(files: Iterable[str] = ()) -> Iterator[None]:
     """Turns TensorFlow's errors about data in the `with` block into a `ValueError` of one line.
 
-    A damaged record of one of these TFRecord files is named.
+    The error names a damaged record of `files`, which are TFRecord files.
     """
     try:
         yield

@@ -11,10 +11,10 @@ from zoo.errors import needs_extra, printable, some
 from zoo.files import is_litter, why_pointer
 
 JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"  # their first bytes
-# Markers of JPEG that height and width follow.
+# JPEG markers that precede height and width.
 FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-SCAN, SCANS = b"\xff\xda", 30  # progressive files have about ten; each goes through all pixels
-UNKNOWN_PIXELS = 5 * 10**7  # of JPEG files with other bytes between their segments
+SCAN, SCANS = b"\xff\xda", 30  # progressive files have about ten scans, each over all pixels
+UNKNOWN_PIXELS = 5 * 10**7  # assumed for JPEG files with other bytes between their segments
 CONVERTED = ("BMP", "GIF", "TIFF", "WEBP")  # formats that Pillow converts to PNG
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 BITS_PER_SAMPLE, SAMPLE_FORMAT = 258, 339  # tags of TIFF
@@ -26,7 +26,7 @@ class DeepPixelsError(ValueError):
 
 
 def is_pillow(image: Any) -> bool:
-    """Returns whether this is an image of Pillow, without importing it."""
+    """Returns whether this is a Pillow image, without importing Pillow."""
     pillow = sys.modules.get("PIL.Image")
     return pillow is not None and isinstance(image, pillow.Image)
 
@@ -40,7 +40,7 @@ def to_png(image: Any) -> bytes:
 
     if 0 in image.size:
         raise ValueError("no pixels")
-    # Pillow makes 8 bits of 16 in color without a word, and of signed ones.
+    # Pillow silently converts 16-bit color and signed pixels to 8 bits.
     tags, stored = getattr(image, "tag_v2", {}), str(getattr(image, "tile", ""))
     bits, kinds = (tags.get(tag, (1,)) for tag in (BITS_PER_SAMPLE, SAMPLE_FORMAT))
     if (
@@ -82,7 +82,7 @@ def to_jpeg_or_png(content: bytes) -> bytes:
 
 
 def announced_pixels(content: bytes) -> int:
-    """Returns the pixels of an image file by its header; 0 for others, and where it is cut off."""
+    """Returns the pixel count in an image file's header; 0 for other files and cut-off headers."""
     if content.startswith(PNG):
         return int.from_bytes(content[16:20]) * int.from_bytes(content[20:24])
     if content.startswith((b"GIF8", b"BM")):
@@ -108,7 +108,7 @@ def _jpeg_pixels(content: bytes) -> int:
     return UNKNOWN_PIXELS  # decoders search for the frame
 
 
-# Notes on what was found, by kind.
+# Kinds of notes on files that are left out or read in spite of their place.
 HIDDEN = "hidden or system files and folders left out"
 OTHERS = f"files left out, which are none of {', '.join(SUFFIXES)}"
 LINKS = "links left out, which lead nowhere or to folders that are read already"
@@ -120,7 +120,7 @@ Notes = dict[str, set[Path]]
 def find_images(places: Iterable[Path], notes: Notes) -> list[Path]:
     """Finds image files, by their suffixes, among files and in folders of any depth, sorted.
 
-    Links to folders are followed. What is left out is added to `notes`.
+    Links to folders are followed. Files and folders that are left out are added to `notes`.
     """
     images: list[Path] = []
     folders, links = [], []
@@ -150,12 +150,12 @@ def find_images(places: Iterable[Path], notes: Notes) -> list[Path]:
 
 
 def is_folder(entry: os.DirEntry) -> bool:
-    """Whether it is a folder or a link to one, without asking for each file."""
+    """Returns whether an entry is a folder or a link to one, without a `stat` of every file."""
     return os.path.isdir(entry) if entry.is_symlink() else entry.is_dir()
 
 
 def _is_image(path: Path, images: list[Path], notes: Notes) -> bool:
-    """Adds a file to images or notes; False for pipes and the like."""
+    """Adds a file to `images` or `notes`; returns False for pipes and the like."""
     if path.suffix.lower() in SUFFIXES:
         images.append(path)
     elif path.is_file():
@@ -166,7 +166,7 @@ def _is_image(path: Path, images: list[Path], notes: Notes) -> bool:
 
 
 def note(notes: Notes, kind: str, *paths: Path) -> None:
-    """Adds files to a kind's."""
+    """Adds files to the notes of a kind."""
     if paths:
         notes.setdefault(kind, set()).update(paths)
 

@@ -1,4 +1,4 @@
-"""Small data sets, which are decoded once and kept in memory."""
+"""Decoding of small datasets into memory."""
 
 import math
 from typing import Any
@@ -16,10 +16,11 @@ BATCH = 256
 
 
 def decoded(records: Records, stored: Stored, limit: float, windows: bool) -> Records | None:
-    """Decodes images of one size that take up to `limit` bytes: the same records, with pixels.
+    """Decodes images of one size, up to `limit` bytes in all; returns their records with pixels.
 
-    None where there are other images, unreadable ones among them, or where they are pixels already;
-    also for JPEG files that are decoded by `windows`, at whose borders colors differ.
+    Returns None if sizes differ, an image is unreadable, images take more than `limit`, or records
+    hold pixels already; also for JPEG files that training decodes by `windows`, because colors
+    differ at the borders of a window.
     """
     if isinstance(stored, Pixels) or limit == 0:
         return None
@@ -50,7 +51,7 @@ def decoded(records: Records, stored: Stored, limit: float, windows: bool) -> Re
             ),
             strict=True,
         )
-    except tf.errors.OpError:  # an unreadable image, which is named when its turn comes
+    except tf.errors.OpError:  # unreadable images are named when their turn comes
         return None
     parts: list[Any] = [np.concatenate(part) for part in (pixels, labels, names)]
     return records.with_pixels(*parts)

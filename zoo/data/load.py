@@ -1,4 +1,4 @@
-"""Training and test images by their settings, and their batches for `model.fit` and `evaluate`."""
+"""Loading of training and test images, and their batches for `model.fit` and `evaluate`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from zoo.data.sources.stored import Pixels, Record, Stored
 from zoo.devices import ONLY_HOST, Host
 from zoo.errors import printable, some
 
-MEMORY_SHARE = 1 / 16  # that decoded training images may take, and as much for test images
+MEMORY_SHARE = 1 / 16  # of memory for decoded training images, and as much for test images
 FEW = 10  # images of a class, below which a network hardly learns it
 UNEQUAL = 5  # ratio of the largest class to the smallest, from which class weights are advised
 MIXING = 100  # folded into the seeds of batches, so that they differ from the seeds of images
@@ -56,7 +56,7 @@ class Images:
         return list(self.source.files)
 
     def sample(self, limit: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the first images, in [0, 255], and labels, at most `limit` of them."""
+        """Returns the first readable images, in [0, 255], and their labels, at most `limit`."""
         if not is_positive_integer(limit):
             raise ValueError(f"limit: expected a positive integer. Received: {limit!r}")
         readable = no_autograph(lambda image, label, readable: readable)
@@ -83,11 +83,11 @@ class Images:
         return records.enumerate().map(decode, tf.data.AUTOTUNE)
 
     def _records(self, batch_size: int, first_step: int, host: Host) -> tf.data.Dataset:
-        """Records in groups; for training, endless ones."""
+        """Returns records in groups, endlessly for training."""
         return self.source.testing(batch_size, host)
 
     def _numbers(self, positions: Any, batch_size: int, host: Host) -> tf.Tensor:
-        """Returns the integers that random numbers are functions of, one for each image."""
+        """Returns an integer for each image, from which its random numbers are derived."""
         return tf.zeros_like(positions)
 
 
@@ -108,11 +108,11 @@ class TrainingImages(Images):
         return self.source.labels if isinstance(self.source, IndexedSource) else None
 
     def steps_per_epoch(self, batch_size: int) -> int:
-        """Returns the full batches of one pass, which leaves out other images in every pass."""
+        """Returns the number of full batches in an epoch; the images left out vary by epoch."""
         return self.count // batch_size
 
     def step_size(self, batch_size: int) -> int:
-        """Returns the images of a step; `WithPseudoLabels` has others in addition."""
+        """Returns the number of images in a step; `WithPseudoLabels` adds pseudo-labeled ones."""
         return batch_size
 
     def batches(
@@ -127,12 +127,12 @@ class TrainingImages(Images):
         """Creates the dataset for `model.fit`: endless batches of images with labels.
 
         Images are normalized as by `preprocess_input`; without `normalize` they are in [0, 255],
-        8 bits unless they are mixed.
+        uint8 unless mixing or another augmentation makes them float32.
 
         `fit` needs `steps_per_epoch=train.steps_per_epoch(batch_size)`, or its epochs never end.
-        Labels are probabilities of the classes: one-hot, unless images are mixed, or there are
-        pseudo-labeled ones, which come in addition to `batch_size`. A batch is of all hosts, of
-        which each reads its part, divided into `parts` micro-batches.
+        Labels are class probabilities, one-hot unless images are mixed or pseudo-labeled.
+        Pseudo-labeled images come in addition to `batch_size`. Each host reads its part of a batch,
+        divided into `parts` micro-batches.
         """
         size = host.size(self.step_size(batch_size))
 
@@ -169,7 +169,7 @@ class EvalImages(Images):
     """Test images in a fixed order; `read_images` gets the same random integers for each."""
 
     def steps(self, batch_size: int) -> int:
-        """Returns the batches of a pass."""
+        """Returns the number of batches in a pass."""
         return -(-self.count // batch_size)
 
     def batches(
@@ -188,7 +188,7 @@ class EvalImages(Images):
             examples.concatenate(padding)
             .rebatch(host.size(batch_size), drop_remainder=True)
             .take(steps)
-            .apply(tf.data.experimental.assert_cardinality(steps))  # which Keras asks for
+            .apply(tf.data.experimental.assert_cardinality(steps))  # Keras reads it
             .map(_one_hot(classes))
         )
         return _finish(batches.map(_normalized) if normalize else batches)
@@ -198,7 +198,7 @@ class EvalImages(Images):
 class ImageData:
     """Training images, held-out test images, class names, and dataset warnings of a line each.
 
-    `index` is for `load_data` of a resumed run; None: it needs none.
+    `index` is for `load_data` of a resumed run; None if the source needs none.
     """
 
     train: TrainingImages
@@ -271,12 +271,12 @@ def load_test_images(
     preprocessing: Preprocessing | None = None,
     trained: Noted | None = None,
 ) -> ImageData:
-    """Loads test images, as `load_data`, where there are none to train on, too.
+    """Loads test images as `load_data` does, even from data without training images.
 
-    `trained` is the index of a run: a folder that is divided here has to have the same parts.
+    `trained` is the index of a run: a folder that is divided here must give the run's parts.
     """
     # Datasets like imagenet_v2 have no training images; the test images stand in for them. They are
-    # read once.
+    # read once, so a cache would not help.
     changes = {"train_split": config.test_split, "batch_size": 1, "augment": False, "cache_gb": 0}
     return load_data(
         config.model_copy(update=changes), image_size, preprocessing=preprocessing, trained=trained
@@ -344,7 +344,7 @@ def readers(
 ) -> tuple[ReadImages, ReadImages]:
     """Returns the preprocessing of training images and of test images.
 
-    `stored` is how records hold their images; None: as the source's.
+    `stored` is the storage of the records' images; None: the source's.
     """
     size, storage = preprocessing.image_size, stored or source.stored
 
@@ -368,7 +368,7 @@ def readers(
 
     def attempts(read: Callable[..., tf.Tensor]) -> ReadImages:
         skip = config.unreadable == "skip"
-        once: Any = tf.function(read, autograph=False)  # traced once, not wherever it is tried
+        once: Any = tf.function(read, autograph=False)  # traced once for all attempts
         return lambda records, seeds: attempt(
             once, (records["image"], seeds), storage.names(records), skip
         )
@@ -393,7 +393,7 @@ def _replace_unreadable(
 
 @no_autograph
 def normalize(images: Any) -> Any:
-    """Normalizes as `preprocess_input`, whose three values broadcast four times as slowly."""
+    """Normalizes as `preprocess_input`, by rows: broadcasting 3 values takes four times as long."""
     height, width = images.shape[1:3]
     rows = tf.reshape(tf.cast(images, tf.float32), [-1, height, width * 3])
     mean, deviation = (
@@ -411,7 +411,7 @@ def _normalized(images: Any, *others: tf.Tensor) -> tuple[tf.Tensor, ...]:
 def _one_hot(classes: int) -> Callable[..., tuple[tf.Tensor, ...]]:
     @no_autograph
     def one_hot(images: tf.Tensor, labels: tf.Tensor, *readable: tf.Tensor):
-        if labels.shape.rank == 1:  # else of several classes, or soft
+        if labels.shape.rank == 1:  # others are multi-hot or soft
             labels = tf.one_hot(labels, classes)
         return images, labels, *(tf.cast(r, tf.float32) for r in readable)
 

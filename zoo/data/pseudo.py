@@ -15,15 +15,15 @@ from zoo.data.sources.stored import AnyFile, Record
 from zoo.devices import Host
 from zoo.errors import printable, require
 
-OWN_SEEDS = 2**32  # added to the seed, so that images and their order are of other random numbers
+OWN_SEEDS = 2**32  # added to the seed, so that these images have random numbers of their own
 
 
 @dataclass(frozen=True, kw_only=True)
 class WithPseudoLabels(TrainingImages):
-    """Labeled training images, whose batches pseudo-labeled ones complete.
+    """Labeled training images, with pseudo-labeled images in every batch.
 
-    `ratio` is their number for each labeled image. The labels of the labeled images alone are
-    smoothed, by `label_smoothing`.
+    `ratio` is the number of pseudo-labeled images for each labeled image. `label_smoothing` is for
+    the labeled images alone.
     """
 
     pseudo: TrainingImages
@@ -41,7 +41,7 @@ class WithPseudoLabels(TrainingImages):
         self, batch_size: int, classes: int, first_step: int, host: Host
     ) -> tf.data.Dataset:
         others = self.step_size(batch_size) - batch_size
-        # Every part of a batch has both kinds in proportion: a device's, a micro-batch, a host's.
+        # Interleaving gives each host, device and micro-batch both kinds in proportion.
         counts = host.size(batch_size), host.size(others)
         places = np.concatenate([(np.arange(count) + 0.5) / count for count in counts])
         order, smoothing = np.argsort(places, kind="stable"), self.label_smoothing
@@ -80,7 +80,7 @@ def with_pseudo_labels(
         return Record(image=fields["image"], label=label, name=fields["name"] + place)
 
     files = [RecordFile(f"{pseudo.dir}/{file.name}", 0, file.records) for file in selection.files]
-    source = SOURCES[config.source](config)  # whose augmentation they get, too
+    source = SOURCES[config.source](config)  # its augmentation is for pseudo-labeled images, too
     read_images, _ = readers(config, source, source.center(image_size), AnyFile())
     images = TrainingImages(
         StreamSource(files, parse, config.shuffle_buffer), read_images, seed + OWN_SEEDS

@@ -19,7 +19,7 @@ IMAGE, NAME = "image/encoded", "image/filename"  # keys, as in ImageNet's shards
 LABELS = "labels-{:05d}-of-{:05d}"  # files of `label`, one for each range; .tfrecord and .npz
 SELECTED = "train-{:05d}-of-{:05d}"  # files of `select`
 SELECTION = "select.json"
-READ = 2**30  # bytes of records that are checked as a whole, within seconds
+READ = 2**30  # bytes up to which all records are checked, within seconds
 
 _FLOATS = tf.io.FixedLenSequenceFeature([], tf.float32, allow_missing=True)
 _INTEGERS = tf.io.FixedLenSequenceFeature([], tf.int64, allow_missing=True)
@@ -139,7 +139,7 @@ class Selection(BaseModel, extra="forbid", frozen=True):
 
 
 def read_selection(folder: Any, setting: str = "data.pseudo.dir") -> Selection:
-    """Reads the `select.json` of a folder, and checks that its files are there, as long as then."""
+    """Reads the `select.json` of a folder, and checks that its files exist and have their sizes."""
     place = location(folder)
     with answering(place):
         require(

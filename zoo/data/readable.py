@@ -16,8 +16,8 @@ from zoo.data.image_files import to_jpeg_or_png
 from zoo.errors import needs_extra, printable, some
 from zoo.files import why_no_file
 
-CHECKS = 2  # to be raised where more is checked or remembered: all files are then read again
-MANY = 1000  # files after which those that were read are remembered
+CHECKS = 2  # version of the cache: a higher one makes all files be checked again
+MANY = 1000  # files between two writes to the cache
 TABLE = (
     "CREATE TABLE IF NOT EXISTS images "
     "(path PRIMARY KEY, size, written, changed, digest, height, width) WITHOUT ROWID"
@@ -30,7 +30,7 @@ ADD = "REPLACE INTO images VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 class ImageFile(NamedTuple):
-    """An image file that was read once, and why it is unreadable: "" if it is readable.
+    """An image file that was read once; `why` says why it is unreadable, "" if it is readable.
 
     `digest` is a hash of its contents; height and width are in pixels, as stored. `label` is the
     index of its class, where there are classes.
@@ -50,11 +50,11 @@ def check_readable(
     remember: bool = False,
     read: Callable[[str], ImageFile] | None = None,
 ) -> list[ImageFile]:
-    """Reads image files in parallel, as a whole: a header does not show that a file is cut off.
+    """Reads image files in parallel, in full: a header does not show that a file is cut off.
 
-    Unless it should `skip` them, raises an error that names up to five unreadable files. Files that
-    are readable and that it should `remember` are not read again while their size and the times of
-    their last change stay the same.
+    Raises an error that names up to five unreadable files, unless `skip`. With `remember`, readable
+    files are cached: they are not read again while their size and the times of their last change
+    stay the same.
     """
     with needs_extra("train"):
         from rich.progress import track
@@ -83,7 +83,7 @@ def check_readable(
 def _remembered(statement: str, rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
     """Runs a statement for each row in the database of readable files, in the user's cache folder.
 
-    Where it cannot be used, there are no results, and images are read again.
+    If the database cannot be used, returns no rows, and images are read again.
     """
     if not rows:
         return []
@@ -103,7 +103,7 @@ def _remembered(statement: str, rows: Sequence[Sequence[Any]]) -> list[Sequence[
 def _key(path: str) -> tuple[bytes, int, int, int] | None:
     """Returns the absolute path and the size of a file, and the times of its last change.
 
-    Programs can set the first time, of the contents, but not the second one, of the inode.
+    Programs can set the time of the contents (mtime), but not the time of the inode (ctime).
     """
     with suppress(OSError, ValueError):
         stat = os.stat(path)
@@ -114,7 +114,7 @@ def _key(path: str) -> tuple[bytes, int, int, int] | None:
 
 def read_image(path: str) -> ImageFile:
     """Reads an image file, and decodes it."""
-    # `--help` comes without TensorFlow.
+    # `--help` does not import TensorFlow.
     from zoo.data.crops import check_content
 
     try:

@@ -1,4 +1,4 @@
-"""Records of TFRecord files of known counts, as streams that can start at any step."""
+"""Streams of records from TFRecord files of known counts, which can start at any step."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,8 +16,8 @@ from zoo.errors import errors_of, printable, require
 from zoo.files import in_bucket, why_no_file
 
 AT_ONCE = 4  # files in a group
-ROUND = 4  # records of each file
-PARTS = 8  # of streams of records, which up to as many hosts share
+ROUND = 4  # records of each file in a round
+PARTS = 8  # parts of a stream, which up to as many hosts share
 GROUP = 16  # images that are looked up together, and decoded by one processor
 
 # Takes a serialized record, its number in the file, from 0, and the path of the file.
@@ -25,25 +25,25 @@ Parse = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Any]
 
 
 class RecordFile(NamedTuple):
-    """A TFRecord file, of which records are skipped and taken."""
+    """A TFRecord file, of which the first `skip` records are skipped and the next `take` read."""
 
     path: str
     skip: int
     take: int
-    before: int = 0  # if records are in memory: the number in the files before, less `skip`
+    before: int = 0  # for records in memory: number of records of earlier files, less `skip`
 
 
 @dataclass(frozen=True)
 class StreamSource:
     """Records that are read sequentially, in parts whose sizes differ by at most one record.
 
-    A training batch has as many records of each part, and a host reads some of the parts, so that
-    the parts of the batches of all hosts make up the batch of a single host: for 1, 2, 4 and 8
-    hosts, if 8 divides the batch size. Otherwise each host is a part.
+    A training batch has equally many records of each part, and a host reads some of the parts. If 8
+    divides the batch size, 1, 2, 4 or 8 hosts together read the batches of a single host. If hosts
+    cannot share the parts evenly, each host is a part.
 
-    Files are read in groups of `AT_ONCE`, the shuffled ones one group after the other, and a group
+    Files are shuffled, then read in groups of `AT_ONCE`, one group after the other; a group is read
     in rounds of `ROUND` records of each file. Undecoded records of a part are then shuffled in
-    chunks, of which one is used while the next one is read; the chunks of all parts have
+    chunks: one is used while the next one is read. These chunks of all parts together hold
     `shuffle_buffer` records. A run that is resumed within an epoch starts to read at the group of
     its chunk.
     """
@@ -82,7 +82,7 @@ class StreamSource:
 
         @no_autograph
         def epoch(number: tf.Tensor) -> tf.data.Dataset:
-            # The seed of this function alone: the order must not depend on the global seed.
+            # This seed is for this function's graph; the global seed must not change the order.
             tf.random.set_seed(1)
             file_seed, chunk_seed = tf.unstack(
                 tf.random.stateless_uniform(
@@ -134,7 +134,7 @@ class StreamSource:
     def with_pixels(
         self, images: np.ndarray, labels: np.ndarray, names: np.ndarray
     ) -> "StreamSource":
-        """Returns the same records, `in_order`, with decoded images, in the order of the files."""
+        """Returns the same records with decoded images; arrays are in the order of `in_order`."""
         takes = np.array([file.take for file in self.records])
         before = (np.cumsum(takes) - takes).tolist()
         files = [

@@ -1,4 +1,4 @@
-"""Places of the records of a TFRecord file, and the record of an error."""
+"""Byte offsets of the records in a TFRecord file, and the record that an error is about."""
 
 import re
 import zlib
@@ -22,13 +22,12 @@ HEADER, FOOTER = 12, 4  # length with its checksum, checksum of the record
 
 
 def record_ends(path: str) -> Iterator[int]:
-    """Yields the end of each record in bytes, up to the first one that is not there as a whole.
+    """Yields the end of each record in bytes, up to the first incomplete record.
 
-    Reads the lengths alone, not the contents, unless the file is in a bucket, whose blocks are
-    larger.
+    Reads only the lengths, not the contents; a file in a bucket is read in larger blocks.
     """
     size, end = tf.io.gfile.stat(path).length, 0
-    # Without a buffer, which every seek would fill.
+    # Every seek would fill a buffer.
     opened: Any = tf.io.gfile.GFile(path, "rb") if in_bucket(path) else FileIO(path)
     with opened as file:
         while end < size:
@@ -40,11 +39,11 @@ def record_ends(path: str) -> Iterator[int]:
 
 
 def why_compressed(path: str) -> str:
-    """Command that decompresses a file, or "" if it is not compressed."""
+    """Returns a message with the command that decompresses a file; "" if it is not compressed."""
     with tf.io.gfile.GFile(path, "rb") as file:
         head: Any = file.read(2**16)
     try:
-        if not zlib.decompressobj(47).decompress(head):  # 47: of either kind
+        if not zlib.decompressobj(47).decompress(head):  # 47: zlib or gzip
             return ""
     except zlib.error:
         return ""
@@ -53,7 +52,7 @@ def why_compressed(path: str) -> str:
 
 
 def damaged_record(files: Iterable[str], error: Exception) -> str:
-    """Names the record of TensorFlow's error, which has its place alone; "" if it is not found."""
+    """Names the record at the offset in TensorFlow's error; "" if it is not found."""
     match = re.search(r"record at (\d+)", str(error))
     if match is None:
         return ""

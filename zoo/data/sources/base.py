@@ -20,8 +20,8 @@ from zoo.data.sources.stored import File, Record, Stored
 from zoo.devices import Host
 from zoo.run_folder import other_data, read_index
 
-Noted = Mapping[str, Any]  # what a run has counted, by name: JSON
-OtherData = Callable[[str | None, str], ValueError]  # of a folder and what differs there
+Noted = Mapping[str, Any]  # counts and digests of a run's data, by name, as in JSON
+OtherData = Callable[[str | None, str], ValueError]  # takes a folder and what differs there
 
 
 class Read(Protocol):
@@ -30,7 +30,7 @@ class Read(Protocol):
     def __call__(self, *, window: Window | None = ...) -> tf.Tensor: ...
 
 
-INDEX_SHUFFLE = 498247692  # that tf.random.experimental.index_shuffle puts before every seed
+INDEX_SHUFFLE = 498247692  # tf.random.experimental.index_shuffle puts it before every seed
 TEST_ORDER_SEED = 0  # shuffles test images, so that the first few are of all classes
 
 
@@ -38,7 +38,7 @@ TEST_ORDER_SEED = 0  # shuffles test images, so that the first few are of all cl
 class IndexedSource:
     """Records in memory: pixels or paths, indices of the classes, and names for messages.
 
-    The parts of all hosts make up the batch of a single host.
+    All hosts together read the batches of a single host.
     """
 
     images: np.ndarray
@@ -54,8 +54,8 @@ class IndexedSource:
     def training(self, batch_size: int, first_step: int, host: Host, seed: int) -> tf.data.Dataset:
         """Returns endless records, in groups of `GROUP`, in another order in every epoch.
 
-        They are functions of the seed and the step. An epoch is all full batches, of each of which
-        every host has a part.
+        They are functions of the seed and the step. An epoch has only full batches, and every host
+        reads its part of each.
         """
         epoch_size = self.count // batch_size * batch_size
         records = self._records(np.arange(self.count))
@@ -77,7 +77,7 @@ class IndexedSource:
         return positions.batch(GROUP).map(look_up, tf.data.AUTOTUNE)
 
     def testing(self, batch_size: int, host: Host) -> tf.data.Dataset:
-        """Returns every record once, in groups, on each host for its part of the batches."""
+        """Returns this host's part of every batch, in groups; all hosts read every record once."""
         order = np.random.default_rng(TEST_ORDER_SEED).permutation(self.count)
         on_host = np.arange(self.count) % batch_size // host.size(batch_size) == host.index
         records: Any = self._records(order[on_host])  # TensorFlow's stubs do not know typed dicts
@@ -91,7 +91,7 @@ class IndexedSource:
     def with_pixels(
         self, images: np.ndarray, labels: np.ndarray, names: np.ndarray
     ) -> "IndexedSource":
-        """Returns the same records, `in_order`, with decoded images."""
+        """Returns the same records with decoded images; arrays are in the order of `in_order`."""
         return IndexedSource(images, labels, names)
 
     def _records(self, indices: np.ndarray) -> Record:
@@ -108,7 +108,7 @@ Records = IndexedSource | StreamSource
 class Split(NamedTuple):
     """Training and test records of a data source, class names, and warnings of a line each.
 
-    `index` is what the source has counted, for `DataSource.index` of a resumed run.
+    `index` holds the source's counts and digests; a resumed run reads them by `DataSource.index`.
     """
 
     train: Records
@@ -122,8 +122,8 @@ class Split(NamedTuple):
 class DataSource(ABC):
     """Base class of data sources, which find, decode and augment images.
 
-    `index` is the JSON file of what a resumed run has counted, if there is one, `trained` are the
-    contents of that file for a run whose test images are wanted.
+    `index` is the JSON file of a resumed run's counts, if there is one. For the test images of a
+    run, `trained` is the contents of that run's file.
     """
 
     config: DataConfig
@@ -143,7 +143,7 @@ class DataSource(ABC):
         return counted
 
     def compare(self, counted: Noted, before: Noted, error: OtherData) -> None:
-        """Raises the error about the folder and its first difference from what a run has noted."""
+        """Raises `error` about the first of `counted` that differs from `before`, if one does."""
         for name, value in counted.items():
             if value != before.get(name):
                 counts = f" ({value:,}, not {before.get(name)})" if type(value) is int else ""

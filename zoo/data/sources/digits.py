@@ -42,7 +42,7 @@ class Digits(DataSource):
         return Split(train, test, tuple("0123456789"))
 
     def arrays(self) -> tuple[Arrays, Arrays]:
-        """Loads uint8 images `(count, 8, 8, 3)` and labels, of training and of the test."""
+        """Loads uint8 images `(count, 8, 8, 3)` and labels, for training and for the test."""
         train, test = (
             (np.repeat(np.round(gray[..., None] * (255 / 16)).astype("uint8"), 3, -1), labels)
             for gray, labels in load_gray_digits()

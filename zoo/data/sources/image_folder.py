@@ -69,10 +69,10 @@ class ImageFolder(DataSource):
     def list_files(self) -> Listed:
         """Lists training files, test files and class names (sorted), and reads every file once.
 
-        If both are of the same split, which evaluation wants, no other files are read.
+        If both are the same folder of a split, as in evaluation, only its files are read.
         """
         root = Path(self.config.dir or "")
-        if not os.path.isdir(root):  # which is False, too, for a name that cannot be one
+        if not os.path.isdir(root):  # also False for invalid names
             expected = "data.dir: expected a folder of images of this machine"
             raise refusal(expected, repr(self.config.dir))
         notes = Notes()
@@ -115,7 +115,7 @@ class ImageFolder(DataSource):
         return splits[wanted]
 
     def _divided(self, folder: Path, _: dict[str, Path], notes: Notes) -> Listed:
-        """Lists the files of folders of classes, of which a part is held out."""
+        """Lists the files of folders of classes, and holds out a part of them."""
         with needs_extra("train"):
             from sklearn.model_selection import train_test_split
         config, classes = self.config, _class_names(folder, notes)
@@ -145,7 +145,7 @@ class ImageFolder(DataSource):
     def _check_parts(self, train: list[ImageFile], test: list[ImageFile], trained: Noted) -> None:
         """Checks that the parts are the training and test images of a run, in the same order."""
         contents = dict(self._contents(train, test))
-        if "contents" in trained:  # whatever their names are
+        if "contents" in trained:  # names may differ
             del contents["names"]
         else:
             print(
@@ -192,7 +192,7 @@ class ImageFolder(DataSource):
 
 
 def _other_parts(folder: str | None, what: str) -> ValueError:
-    """Creates the error about a folder that would be divided otherwise than for training."""
+    """Creates the error about a folder whose held-out set would differ from the run's."""
     return ValueError(
         "data.dir: expected the images of the training, since of other images others are held out; "
         f"--data.test_split all takes all images. Received: {str(folder)!r}, with other {what}"
@@ -262,7 +262,7 @@ def _subfolders(folder: Path) -> list[Path]:
 
 
 def _unwrap(folder: Path) -> Path:
-    """Returns the folder inside folders that have nothing else, as archives make them."""
+    """Descends into sub-folders as long as there is only one, as archives often have it."""
     while len(inner := _subfolders(folder)) == 1 and _subfolders(inner[0]):
         if _role(inner[0]) in {"validation", "test"} - {_role(folder)}:
             break
@@ -310,7 +310,7 @@ def _note_files(folder: Path, notes: Notes) -> None:
 
 
 def _by_table(folder: Path) -> str:
-    """Returns how to make folders of classes, if there is a table, as Kaggle's `train.csv`."""
+    """Returns a hint on folders of classes if there is a table, such as Kaggle's `train.csv`."""
     tables = [*sorted(folder.glob("*.csv")), *sorted(folder.parent.glob("*.csv"))]
     if not tables:
         return ""

@@ -1,4 +1,4 @@
-"""How a record holds its image: the bytes of a file, its path, or pixels."""
+"""Storage of the image of a record: the bytes of a file, its path, or pixels."""
 
 from typing import Protocol, TypedDict
 
@@ -27,7 +27,7 @@ class Record(TypedDict):
 
 
 class Stored(Protocol):
-    """How records hold their images."""
+    """Storage of the images of records."""
 
     def file(self, image: tf.Tensor) -> tf.Tensor:
         """Returns the bytes of a JPEG or PNG file."""
@@ -45,7 +45,7 @@ class Stored(Protocol):
         ...
 
     def names(self, records: Record) -> tf.Tensor:
-        """Returns names of images that cannot be read, of a batch of records."""
+        """Returns the names of a batch of records, for errors about unreadable images."""
         ...
 
 
@@ -63,19 +63,19 @@ class File:
         return decode_center(self.file(image), preprocessing)
 
     def names(self, records: Record) -> tf.Tensor:
-        deep, name = is_deep_png(records["image"]), records["name"]  # a path is none
+        deep, name = is_deep_png(records["image"]), records["name"]  # False for a path
         return tf.where(deep, name + f" (16-bit PNG; {TO_8_BITS})", name)
 
 
 class AnyFile(File):
-    """The bytes of a file in any format that Pillow reads."""
+    """The bytes of a file that `to_jpeg_or_png` takes."""
 
     def file(self, image: tf.Tensor) -> tf.Tensor:
         return convert(image)
 
 
 class FilePath(File):
-    """The path of a file in any format that Pillow reads."""
+    """The path of a file that `to_jpeg_or_png` takes."""
 
     def file(self, image: tf.Tensor) -> tf.Tensor:
         return convert(tf.io.read_file(image))

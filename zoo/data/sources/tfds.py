@@ -24,13 +24,13 @@ IMAGENET = "put ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar into {}/down
 
 SEVERAL = "real_label"  # feature of imagenet2012_real: a sequence of labels, which may be empty
 Builder = Any  # of TensorFlow Datasets, which is imported where it is needed
-CROPPED = "imagenet2012_corrupted"  # central crops already
+CROPPED = "imagenet2012_corrupted"  # its images are central crops already
 
 
 class Tfds(DataSource):
     """A prepared dataset of TensorFlow Datasets with the features `image` and `label`.
 
-    Records of a data set with `SEVERAL` have a vector with 1 for each of their classes as label.
+    In a dataset with `SEVERAL`, labels are multi-hot vectors.
     """
 
     @property
@@ -97,7 +97,7 @@ class Tfds(DataSource):
         files = [RecordFile(str(part.filename), part.skip, part.take) for part in parts]
         stream = StreamSource(files, parse, self.config.shuffle_buffer)
         place = f"data.dir: {self.config.name} cannot be read"
-        # Labels are -1 where they are secret.
+        # Reads one record: secret labels are -1.
         with errors_of(place, tf.errors.OpError, reason), naming_errors(stream.files):
             next(iter(stream.read(ONLY_HOST)))
         return stream
@@ -105,7 +105,7 @@ class Tfds(DataSource):
 
 def find_builder(tfds: ModuleType, name: str, folder: str | None) -> Builder:
     """Returns the builder of a prepared dataset."""
-    logging.getLogger("absl").setLevel("ERROR")  # warnings of folders without a description
+    logging.getLogger("absl").setLevel("ERROR")  # hides warnings on folders without a description
     try:
         builder = tfds.builder(name, data_dir=folder)
     except Exception as error:  # wrong names and damaged descriptions raise many kinds
@@ -125,7 +125,7 @@ def find_builder(tfds: ModuleType, name: str, folder: str | None) -> Builder:
 
 
 def check_split(builder: Builder, split: str, setting: str) -> None:
-    """Refuses what is no split of a dataset, nor a part of one, and an empty one."""
+    """Refuses unknown and empty splits of a dataset; a part of a split is allowed."""
     try:
         count = builder.info.splits[split].num_examples
     except (ValueError, KeyError, AssertionError) as error:
@@ -159,7 +159,7 @@ def to_tfrecords(builder: Builder, name: str, folder: str | None) -> str:
 
 
 def check_files(builder: Builder, split: str) -> None:
-    """Compares sizes, which shows interrupted copies in less time than reading the files."""
+    """Compares file sizes, which detects interrupted copies faster than reading the files."""
     info = builder.info
     used = sorted({str(path) for path in info.splits[split].filepaths})
     sizes = dict(zip(used, file_sizes(used), strict=True))

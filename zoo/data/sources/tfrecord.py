@@ -28,7 +28,7 @@ TRAIN, TEST = "train-*", "validation-*"
 
 
 class Contents(BaseModel):
-    """Paths of record files, bytes and records of each, and names ("" without) by label."""
+    """Paths of record files, bytes and records of each, and class names by label ("": unnamed)."""
 
     files: list[str]
     sizes: list[int]
@@ -37,7 +37,7 @@ class Contents(BaseModel):
 
 
 class Index(BaseModel):
-    """Training and test files, as a run has found them."""
+    """Training and test files of a run."""
 
     train: Contents
     test: Contents
@@ -46,7 +46,7 @@ class Index(BaseModel):
 class TFRecords(DataSource):
     """Shards `train-*` and `validation-*` of `tf.train.Example`.
 
-    All are read once, but for files in an index, which have the same names and sizes.
+    All are read once to count records, unless an index has files of the same names and sizes.
     """
 
     def open(self, image_size: int) -> Split:
@@ -100,7 +100,7 @@ def _contents(folder: str, pattern: str, known: Contents | None) -> Contents:
 
 
 def _scan(file: str) -> tuple[int, dict[int, str]]:
-    """Count of records, and texts by label; checks the checksum of every record."""
+    """Counts records and collects class names by label; checks the checksum of every record."""
     keys = NEEDED | {TEXT: tf.io.FixedLenFeature([], tf.string, "")}
     count, texts = 0, {}
     try:
