@@ -10,7 +10,7 @@ from keras import ops
 
 
 def _values(variables: Iterable[Any]) -> list[np.ndarray]:
-    """Copies: JAX may not be given one array for two variables."""
+    """Returns copies of the values: on JAX, two variables may not share an array."""
     return [np.array(ops.convert_to_numpy(variable)) for variable in variables]
 
 
@@ -22,9 +22,9 @@ def _assign(variables: Iterable[Any], values: Iterable[np.ndarray]) -> None:
 class ExponentialMovingAverage(keras.layers.Layer):
     """Exponential moving averages of a network's weights and batch statistics.
 
-    The first steps count more, `min(decay, (1 + step) / (10 + step))`, as in
-    `tf.train.ExponentialMovingAverage` and the TensorFlow Model Garden; otherwise an average of
-    0.9999 would remember the random initial weights for 10,000 steps.
+    The decay of a step is `min(decay, (1 + step) / (10 + step))`, as in
+    `tf.train.ExponentialMovingAverage` and the TensorFlow Model Garden; a constant 0.9999 would
+    remember the random initial weights for 10,000 steps.
     """
 
     def __init__(self, network: keras.Model, decay: float) -> None:
@@ -44,7 +44,7 @@ class ExponentialMovingAverage(keras.layers.Layer):
 
     @contextmanager
     def swapped(self, network: keras.Model) -> Iterator[None]:
-        """Swaps the averages into the network in the `with` block; changes of them are kept."""
+        """Swaps the averages into the network in the `with` block, and keeps changes made there."""
         raw, before = _values(network.weights), _values(self.weights)
         _assign(network.weights, before)
         yield

@@ -20,7 +20,7 @@ from zoo.train.checkpoints import Checkpoints, Progress
 from zoo.train.loop import TrainingModel
 from zoo.train.run import Stop, stopped
 
-# Seconds of steps that an estimate is of, and seconds from which on a run is long.
+# Seconds of steps before the time left is estimated, and the shortest estimate that is printed.
 ESTIMATED_AFTER, LONG = 20.0, 1800.0
 
 
@@ -28,7 +28,7 @@ ESTIMATED_AFTER, LONG = 20.0, 1800.0
 class SaveProgress(keras.callbacks.Callback):
     """Saves a checkpoint after every epoch, every `every_steps` steps, and at an interruption.
 
-    Interrupted within an evaluation, it saves the state from before, and the resumed run evaluates
+    If an evaluation is interrupted, it saves the state from before, and the resumed run evaluates
     again.
     """
 
@@ -78,7 +78,7 @@ class SaveProgress(keras.callbacks.Callback):
 
     def _sync(self) -> None:
         if keras.backend.backend() == "jax":
-            self.model.jax_state_sync()  # within an epoch the variables do not have the values
+            self.model.jax_state_sync()  # within an epoch, variables are not up to date
 
     def save(self) -> None:
         """Saves a checkpoint of this step, unless the run was removed."""
@@ -95,9 +95,9 @@ class SaveProgress(keras.callbacks.Callback):
 class Bar(keras.callbacks.ProgbarLogger):
     """Keras' progress bar, with images per second, and the time left after every epoch.
 
-    Of a long run it also estimates the time from the first steps, without their compilation. It
-    ends at the last step where executions do not divide an epoch, and stands before the callbacks
-    that read the logs, to which it adds the speed and the learning rate.
+    For a long run, it also estimates the time left from the first steps, without compilation. It
+    ends at the last step even if executions do not divide an epoch. It adds the speed and the
+    learning rate to the logs, so it must come before the callbacks that read them.
     """
 
     batch_size: int
@@ -107,7 +107,7 @@ class Bar(keras.callbacks.ProgbarLogger):
         super().__init__()
         self.first: tuple[float, int] | None = None  # time and steps of the first execution
         self.estimated = False
-        self.compiled = True  # in this epoch, which is the first one of the process
+        self.compiled = True  # whether this epoch, the first of the process, includes compilation
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         super().on_epoch_begin(epoch, logs)
@@ -132,7 +132,7 @@ class Bar(keras.callbacks.ProgbarLogger):
     def _epoch_seconds(self) -> float:
         """Returns the time of an epoch with its evaluation; 0 in the first one, if it is short.
 
-        The first execution, and the first evaluation, are compiled.
+        The first execution and the first evaluation include compilation.
         """
         now = time.monotonic()
         if not self.compiled:
@@ -170,7 +170,7 @@ def _duration(seconds: float) -> str:
 class DecodingSpeed(keras.callbacks.Callback):
     """Reports after the first epoch how fast images are read alone, and whether devices wait.
 
-    It reads images for some seconds, without training, and only if the epoch took longer than that.
+    It reads images for `seconds`, without training, and only if the epoch took six times as long.
     """
 
     batches: Callable[[], Iterable]  # training batches of this host
@@ -215,19 +215,19 @@ def write_epochs(path: Path, progress: Progress) -> None:
         temporary.write_text("\n".join(lines) + "\n")
 
 
-# Keras' callbacks that cannot do their work in a run, and what does it.
+# Callbacks of Keras that cannot work in a run, and their replacements.
 IN_PLACE_OF: dict[type, str] = {
     keras.callbacks.BackupAndRestore: "the same command, which resumes an interrupted run",
     keras.callbacks.LearningRateScheduler: "optimizer.schedule, which sets every learning rate",
     keras.callbacks.ReduceLROnPlateau: "optimizer.schedule, which sets every learning rate",
     keras.callbacks.SwapEMAWeights: "training.ema, whose weights are evaluated and saved",
 }
-# Those that read weights or stop: on one of several hosts they would wait for the others forever.
+# Callbacks that read weights or stop: on one of several hosts, they would wait forever.
 ON_ONE_HOST = (keras.callbacks.EarlyStopping, keras.callbacks.ModelCheckpoint)
 
 
 def load_callback(place: str, hosts: int = 1) -> keras.callbacks.Callback:
-    """Imports `package.module:Name` and calls it for a callback, which runs its code."""
+    """Imports `package.module:Name`, and calls it to create a callback; this runs users' code."""
     try:
         callback = resolve_name(place)()
         if not isinstance(callback, keras.callbacks.Callback):
@@ -249,9 +249,10 @@ def load_callback(place: str, hosts: int = 1) -> keras.callbacks.Callback:
 def give_network(
     callback: keras.callbacks.Callback, place: str, network: Any, model: TrainingModel
 ) -> None:
-    """Makes a user's callback see the network, which can be saved, in place of what trains it.
+    """Gives a user's callback the network, which can be saved, in place of the training model.
 
-    With EMA weights, it has them where an epoch or the training ends. Errors name the callback.
+    If the run has EMA weights, the network has them at the end of an epoch or of training. Errors
+    name the callback.
     """
     network.optimizer, network.stop_training = model.optimizer, False
 
@@ -279,6 +280,6 @@ def give_network(
         if method is not None and not getattr(method, "_is_default", False):
             setattr(callback, name, named(name, method))
     if getattr(callback, "mode", "") == "auto" and "accuracy" in getattr(callback, "monitor", ""):
-        callback.mode = "max"  # which Keras finds out by the metrics of a compiled model
+        callback.mode = "max"  # Keras would infer it from the metrics of a compiled model
     set_model = callback.set_model
     callback.set_model = named("set_model", lambda _: set_model(network))

@@ -1,7 +1,7 @@
-"""The whole state of a run in files: an interrupted run resumes as if it had not been.
+"""Checkpoints of the whole state of a run, which resumes as if never interrupted.
 
-Weights, optimizer, averages and the seeds of random layers; the data need only the number of the
-step. Files are in safetensors format: arrays, no code.
+The state is weights, optimizer, averages, metrics and the seeds of random layers; the data need
+only the step. Files are in safetensors format: arrays, no code.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ class Progress:
 
     @property
     def best_step(self) -> int | None:
-        """Number of training steps when that epoch ended."""
+        """Number of training steps when the best epoch ended."""
         return None if self.best_epoch is None else self.epoch_steps[self.best_epoch]
 
     def stopped_early(self, patience: int | None) -> bool:
@@ -57,9 +57,9 @@ class Progress:
 
 @dataclass
 class Checkpoints:
-    """Numbered files in a folder, of which the newest few and the best are kept.
+    """Numbered files in a folder; the newest `KEEP` and the best are kept.
 
-    A file appears under its name only when it is whole, and holds a checksum of its contents.
+    A file appears under its name only when it is complete, and holds a checksum of its contents.
     """
 
     folder: Path
@@ -67,7 +67,7 @@ class Checkpoints:
     write: bool = True  # whether this process writes the files; one of several does
 
     def __post_init__(self, variables: Iterable[keras.Variable]) -> None:
-        # Paths are not unique, or counted in each process.
+        # Paths are not unique, or have counters of the process.
         self._variables = {
             f"{number:05d} {variable.path.split('/')[-1]}": variable
             for number, variable in enumerate(variables)
@@ -86,7 +86,7 @@ class Checkpoints:
         metadata = {"progress": text, "sha256": checksum, "version": lambda_keras.__version__}
         try:
             with atomic_write(self._file(progress.step)) as temporary:
-                # Not `save_file`, whose files are for their owner alone, whatever the umask allows.
+                # `save_file` lets only the owner read its files, whatever the umask allows.
                 temporary.write_bytes(save(arrays, metadata))
         except (OSError, tf.errors.OpError) as error:
             place = f"the checkpoint {self._file(progress.step)}"
@@ -99,10 +99,10 @@ class Checkpoints:
                 remove(old)
 
     def restore(self) -> Progress | None:
-        """Sets all variables as they were saved last; None if there is no intact file.
+        """Restores all variables from the newest intact file; returns None if there is none.
 
-        A damaged file is named on the screen, and the one before it is used. A file of another
-        model, optimizer or version is refused.
+        A damaged file is named on stderr, and the one before it is used. A file of another model,
+        optimizer or version is refused.
         """
         if self.write:
             remove_partial(self.folder)
@@ -114,7 +114,7 @@ class Checkpoints:
         return None
 
     def restore_best(self, progress: Progress) -> None:
-        """Sets all variables as they were after the best epoch."""
+        """Restores all variables from the best epoch."""
         path = self._file(progress.best_step or 0)
         try:
             self._restore(path)

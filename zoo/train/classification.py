@@ -40,7 +40,7 @@ AUGMENTED_SAMPLE = 16  # training images that TensorBoard shows
 FAR_APART = 4  # ratio of intended to present devices that is worth a warning
 FINE_TUNE = "fine_tune"  # the configuration that starts from pretrained weights
 TUNING = f"--config {FINE_TUNE}, or "
-SLOW = 0.1  # share of initial values in batch statistics after an epoch that is worth a line
+SLOW = 0.1  # share of initial values left in batch statistics after an epoch, worth a warning
 
 
 class ClassificationRun(Run):
@@ -52,7 +52,7 @@ class ClassificationRun(Run):
     )
     create_network = staticmethod(create_network)
     load_teacher = staticmethod(load_teacher)
-    few_images: ClassVar[int] = 5000  # for training from random weights
+    few_images: ClassVar[int] = 5000  # fewer are worth a warning with random weights
     config: TrainConfig
     callbacks: Sequence[Any] = ()  # of users, set by `load`
 
@@ -109,7 +109,7 @@ class ClassificationRun(Run):
             training.ema,
             self.objective(),
             training.recompute,
-            # The faster one is of TensorFlow's operations.
+            # `normalize` is faster, but uses TensorFlow's operations.
             preprocess_input if keras.backend.backend() == "jax" else normalize,
         )
         metrics: list[Any] = [keras.metrics.CategoricalAccuracy(name="accuracy")]
@@ -138,7 +138,7 @@ class ClassificationRun(Run):
         return network
 
     def objective(self) -> Objective:
-        """Creates the loss of the settings, with the teacher and the weights of classes."""
+        """Creates the training loss of the settings, with the teacher and class weights."""
         config, labels = self.config, self.data.train.labels
         training, weights, ratio = config.training, None, 0.0
         if isinstance(self.data.train, WithPseudoLabels):  # which smooths labels already
@@ -296,7 +296,7 @@ class ClassificationRun(Run):
             ),
             keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: write_epochs(epochs, progress)),
             keras.callbacks.TensorBoard(logs, write_graph=False),
-            *self.callbacks,  # last: what they do to the logs is not in the run's own
+            *self.callbacks,  # last: the run's own callbacks do not see their changes of the logs
         ]
 
     def _test_batches(self) -> Any:
@@ -306,7 +306,7 @@ class ClassificationRun(Run):
         )
 
     def fit_epochs(self, progress: Progress, callbacks: list[Any]) -> None:
-        """Trains what is left of an interrupted epoch, then all others."""
+        """Trains the rest of an interrupted epoch, then the remaining epochs."""
         model, training = self.model, self.config.training
         batch_size, parts = self.config.data.batch_size, training.gradient_accumulation_steps
         test = self._test_batches()
@@ -338,7 +338,7 @@ class ClassificationRun(Run):
     def evaluate_again(
         self, test: Any, epoch: int, callbacks: list[keras.callbacks.Callback]
     ) -> None:
-        """Ends an epoch as `fit` would have done, which was interrupted in its evaluation."""
+        """Evaluates and ends an epoch that was interrupted in its evaluation, as `fit` would."""
         model, steps = self.model, self.model.steps_per_epoch
         every = keras.callbacks.CallbackList(
             callbacks, model=model, verbose=1, epochs=epoch + 1, steps=steps
@@ -435,7 +435,7 @@ def _evaluate(model: TrainingModel, test: Any, **arguments: Any) -> Metrics:
 
 @contextmanager
 def naming_events(logs: Any) -> Iterator[None]:
-    """Names the folder of TensorBoard's events, of whose errors TensorFlow knows no reason."""
+    """Names the folder of TensorBoard's events in errors, as TensorFlow's error gives no reason."""
     try:
         yield
     except tf.errors.OpError as error:

@@ -1,10 +1,10 @@
-"""`model.fit` and optimizers as the recipes need them, on one device, several, or several hosts.
+"""Training model and optimizers for `model.fit`, on one device, several, or several hosts.
 
 Stock Keras 3.15 on TensorFlow fails with several replicas and `steps_per_execution` above 1
 (keras-team/keras#19246), and with several workers (keras-team/keras#20585). On every backend it
 does steps twice or too many when `steps_per_execution` does not divide an epoch, and its moving
-averages leave batch statistics out. This module works around them; every private attribute of
-Keras that training needs is here, and tests/test_keras_private.py checks that Keras still has it.
+averages leave batch statistics out. This module works around these bugs by private attributes of
+Keras; tests/test_keras_private.py checks that Keras still has them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,10 +30,11 @@ class TrainingModel(keras.Model):
 
     With a `GradientAccumulation` as optimizer, each step takes several micro-batches.
 
-    Evaluation uses the EMA of all weights and batch statistics, if `ema` is its decay, and the loss
-    of `compile`; training the loss `objective`, if there is one, and regularizers. With `recompute`
-    the backward pass of JAX keeps only what `mark_blocks` has marked. `preprocess` is called with
-    images on the device, so that batches can be bytes, a quarter of float32.
+    Training minimizes `objective`, or the loss of `compile` without one, plus regularizers.
+    Evaluation uses the loss of `compile`, and with the decay `ema`, the EMA of all weights and
+    batch statistics. With `recompute`, the backward pass of JAX keeps only the activations that
+    `mark_blocks` has marked. `preprocess` runs on the device, so that batches can be uint8, a
+    quarter of float32.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class TrainingModel(keras.Model):
         recompute: bool = False,
         preprocess: Callable[[Any], Any] | None = None,
     ) -> None:
-        # Mixed images of [0, 255] would lose bits in the dtype that the network computes in.
+        # In the compute dtype of the network, mixed images in [0, 255] would lose bits.
         super().__init__(name=network.name, autocast=preprocess is None)
         self.network = network
         self.preprocess = preprocess or (lambda images: images)
@@ -55,14 +56,14 @@ class TrainingModel(keras.Model):
         self.averages = None if ema is None else ExponentialMovingAverage(network, ema)
         self.objective = objective
         self.recompute = recompute
-        self.steps_done = 0  # of training, in all
-        self.resumed = False  # within an epoch, whose metrics go on
+        self.steps_done = 0  # training steps in all
+        self.resumed = False  # whether the run resumes within an epoch and keeps its metrics
         self.built = True
 
     @property
     def state(self) -> list[keras.Variable]:
         """All variables that a resumed run needs, in a fixed order."""
-        self._maybe_symbolic_build()  # which makes the variables of the optimizer and the metrics
+        self._maybe_symbolic_build()  # creates the variables of the optimizer and the metrics
         averages = [] if self.averages is None else self.averages.weights
         return [
             *self.network.variables,
@@ -77,7 +78,7 @@ class TrainingModel(keras.Model):
         self.resumed = False
 
     def averaged(self) -> AbstractContextManager[None]:
-        """Swaps EMA weights into the network in the `with` block; changes of them are kept."""
+        """Swaps EMA weights into the network in the `with` block, and keeps changes made there."""
         return nullcontext() if self.averages is None else self.averages.swapped(self.network)
 
     def call(self, inputs, training=False):
@@ -97,7 +98,7 @@ class TrainingModel(keras.Model):
         return loss + sum(map(self._aggregate_additional_loss, self.losses))
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Keras' own, but a test loss is the mean over the images, whatever fills up the batch."""
+        """Computes Keras' metrics, without padding in the count of the mean test loss."""
         if sample_weight is not None:
             padding = keras.ops.sum(1 - keras.ops.cast(sample_weight, "float32"))
             self._loss_tracker.count.assign_sub(padding)
@@ -109,7 +110,7 @@ class TrainingModel(keras.Model):
         return (recomputed(compute) if self.recompute else compute)(*state)
 
     def train_step(self, *args):
-        """Keras' own step, then an update of the EMA unless gradients are only accumulated."""
+        """Runs Keras' own step, then updates the EMA unless gradients are only accumulated."""
         if self.averages is None or not getattr(self.optimizer, "last", True):
             return super().train_step(*args)  # pyright: ignore[reportAttributeAccessIssue]
         if keras.backend.backend() == "tensorflow":
@@ -152,12 +153,12 @@ class TrainingModel(keras.Model):
     def _steps(
         self, step: Callable, add: Callable | None, parts: int, counts: Iterator[int]
     ) -> Any:
-        """Returns the function that Keras calls for every execution, of so many steps."""
+        """Returns the function that Keras calls for every execution; `counts` yields its steps."""
         if keras.backend.backend() == "tensorflow":
             return TensorFlowSteps(self, step, add, parts, counts)
         shardings = None
         if keras.distribution.distribution() is not None:
-            # Keras' own: every variable stays where it is.
+            # Keras' own shardings: every variable stays where it is.
             trainable, others, optimizer, metrics = self._get_state_sharding_spec()
             training = [optimizer] if step == self.train_step else []
             shardings = None, (trainable, others, *training, metrics)
@@ -167,7 +168,7 @@ class TrainingModel(keras.Model):
         return JaxSteps(compiled(step), add and compiled(add), parts, counts)
 
     def training_counts(self) -> Iterator[int]:
-        """Steps of each execution: none goes beyond the end of an epoch."""
+        """Yields the steps of each execution; none goes beyond the end of an epoch."""
         while True:
             left = self.steps_per_epoch - self.steps_done % self.steps_per_epoch
             count = min(self.steps_per_execution, left)
@@ -305,13 +306,14 @@ class Recipe:
 class Lamb(Recipe, keras.optimizers.Lamb):
     """LAMB of You et al. (arXiv:1904.00962, Algorithm 2).
 
-    With Adam's direction `r = m / (sqrt(v) + epsilon)`, both without bias, and the decay `d`:
+    With Adam's direction `r = m / (sqrt(v) + epsilon)`, from bias-corrected `m` and `v`, and the
+    weight decay `d`:
 
         u = r + d * w
         w <- w - learning_rate * |w| / |u| * u
 
-    Keras' own decays weights before the step, outside of the ratio `|w| / |u|`. Variables without
-    a decay (biases and normalization, as in the authors' code) have a ratio of 1.
+    Keras' own LAMB decays weights before the step, outside of the ratio `|w| / |u|`. Variables
+    without a decay (biases and normalization, as in the authors' code) have a ratio of 1.
     """
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
@@ -343,7 +345,7 @@ class GradientAccumulation(keras.optimizers.Optimizer):
         super().__init__(learning_rate=0.0, name="accumulation")
         self.inner = inner
         self.steps = steps  # micro-batches of a step
-        self.last = True  # whether a micro-batch ends its step: counts when a function is traced
+        self.last = True  # whether a micro-batch ends its step; read when a function is traced
 
     def build(self, variables: list) -> None:
         self.sums = [  # one set for each device

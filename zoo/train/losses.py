@@ -13,10 +13,10 @@ from zoo.config import TrainingConfig
 class SoftBinaryCrossentropy(keras.losses.Loss):
     """Binary cross-entropy of every class, from logits; the mean over classes.
 
-    As in ResNet Strikes Back (arXiv:2110.00476, Section 3.1): the classes of a mixed image can all
-    be there. Labels above `threshold` count as 1, others as 0; None takes them as they are. They
-    are smoothed to `1 - smoothing + smoothing / classes` and `smoothing / classes`; Keras' own
-    smooths to `smoothing / 2`.
+    As in ResNet Strikes Back (arXiv:2110.00476, Section 3.1): all classes of a mixed image are
+    present. Labels above `threshold` become 1, others 0; None keeps them. Labels 1 and 0 are
+    smoothed to `1 - smoothing + smoothing / classes` and `smoothing / classes`; Keras' own loss
+    smooths 0 to `smoothing / 2`.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Objective(keras.layers.Layer):
         pseudo_ratio: float = 0.0,
     ) -> None:
         super().__init__(name="objective", trainable=False, dtype="float32")
-        # Each of the 1 + ratio images has the same weight then, 1 / labeled images.
+        # This factor gives every image, labeled or not, the weight 1 / labeled images.
         self.factor = 1 + pseudo_ratio
         self.loss = loss
         self.class_weights = None if class_weights is None else np.array(class_weights, "float32")

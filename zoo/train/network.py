@@ -1,4 +1,4 @@
-"""The network that a run trains: built, set up for the recipe, and started from weights."""
+"""Construction of the network to train: settings of the recipe, initial weights, and teacher."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ def naming(setting: str) -> Iterator[None]:
 
 
 def create_network(config: ModelConfig, classes: int) -> Any:
-    """Returns the network as the registry has it."""
+    """Creates the network of the settings from the registry."""
     shape = (config.size, config.size, 3)
     return create_model(config.name, classes=classes, input_shape=shape, **config.overrides)
 
@@ -79,19 +79,19 @@ class Logits(keras.layers.Layer):
 
 
 def with_logits(network: Any) -> keras.Model:
-    """Returns a network of the same layers and variables with logits, which losses take."""
+    """Returns a network of the same layers and variables whose outputs are logits, for losses."""
     return replace_layers(network, {CLASSIFIER: Logits})
 
 
 def replace_layers(network: Any, kinds: Mapping[str, Callable[[Any], Any]]) -> Any:
-    """Returns a network of the same layers, but for those that are replaced by their names."""
+    """Returns a network of the same layers, some replaced: `kinds` are functions by layer name."""
     return keras.models.clone_model(
         network, clone_function=lambda layer: kinds.get(layer.name, lambda same: same)(layer)
     )
 
 
 def _warm_start(network: Any, config: ModelConfig, name: str) -> None:
-    """Takes layers in common with another network; prints which ones it has not."""
+    """Takes the weights of layers in common with another network; prints the remaining layers."""
     shape = (config.size, config.size, 3)
     source: Any = create_model(
         name, include_top=False, input_shape=shape, **config.weights_overrides

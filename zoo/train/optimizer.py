@@ -18,8 +18,8 @@ def _with_recipe(base: type) -> Any:
     return type(base.__name__, (Recipe, base), {})
 
 
-# Class, the settings that are its arguments, and defaults other than Keras': for RMSprop from
-# MobileNets in the Model Garden, for LAMB from its authors.
+# Class, settings that are its arguments, and defaults that differ from Keras': for RMSprop, from
+# MobileNets in the Model Garden; for LAMB, from its authors.
 OPTIMIZERS: dict[str, tuple[Any, tuple[str, ...], dict[str, Any]]] = {
     "sgd": (_with_recipe(keras.optimizers.SGD), ("momentum", "nesterov"), {}),
     "rmsprop": (
@@ -94,8 +94,8 @@ class WarmUpExponentialDecay(keras.optimizers.schedules.ExponentialDecay):
 def layer_rates(network: keras.Model, decay: float) -> list[tuple[Any, float]]:
     """Returns the trainable variables and the factors of their learning rates.
 
-    The classifier has 1, the last block `decay`, the block before it the square of that, and so on;
-    the stem is before the first block.
+    The factor is 1 for the classifier, `decay` for the last block, `decay ** 2` for the block
+    before it, and so on; the stem comes before the first block.
     """
     group, groups = 0, []
     seen = {}
@@ -120,7 +120,7 @@ def decayed(network: keras.Model, weight_decay_on: str = "kernels") -> list[Any]
 def add_weight_decay(
     network: keras.Model, weight_decay: float, weight_decay_on: str = "kernels"
 ) -> None:
-    """Adds L2 to the loss: `weight_decay / 2` times the square of every kernel.
+    """Adds L2 regularization: `weight_decay / 2` times the sum of squares of `decayed` variables.
 
     The `weight_decay` of Keras' optimizers is decoupled, which is not the same.
     """

@@ -1,4 +1,4 @@
-"""Recomputation on JAX: the backward pass keeps the outputs of residual blocks alone."""
+"""Recomputation on JAX: the backward pass keeps only the outputs of residual blocks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +38,7 @@ def mark_blocks(network: keras.Model) -> keras.Model:
 
 
 def recomputed(compute: Callable) -> Callable:
-    """Returns the function with a backward pass that keeps what `mark_blocks` has marked."""
+    """Returns the function with a backward pass that keeps the outputs marked by `mark_blocks`."""
     import jax  # pyright: ignore[reportMissingImports]
 
     policy = jax.checkpoint_policies.save_only_these_names(BLOCK_OUTPUT)

@@ -1,4 +1,4 @@
-"""The lifecycle of a training run, which is the same for every task."""
+"""Lifecycle of a training run, the same for every task."""
 
 import signal
 from abc import ABC, abstractmethod
@@ -30,9 +30,9 @@ class Run(ABC):
     config: Any
     devices: Devices
     resumed: bool  # whether the run folder holds the same run, unfinished
-    images: tuple[int, int] = field(init=False)  # of training and of the test, set by `load`
+    images: tuple[int, int] = field(init=False)  # for training and for the test, set by `load`
     classes: int = field(init=False)  # set by `load`
-    index: Any = field(init=False)  # of records in files, set by `load`; None: there is none
+    index: Any = field(init=False)  # contents of the index file, set by `load`; None: no file
     model: Any = field(init=False)  # set by `build`
 
     @abstractmethod
@@ -47,7 +47,7 @@ class Run(ABC):
     def fit(self, stop: Stop) -> Metrics:
         """Trains from the last checkpoint, if there is one, to the end.
 
-        When `stop` says so, it saves a checkpoint and raises `stopped`.
+        When `stop` returns True, it saves a checkpoint and raises `stopped`.
         """
 
     @abstractmethod
@@ -55,7 +55,7 @@ class Run(ABC):
         """Writes weights and figures, before `metrics.json`, and returns one line of results."""
 
     def check_multiple(self, setting: str, parts: int = 1) -> None:
-        """Refuses a batch that the devices do not divide, or its micro-batches."""
+        """Refuses a batch size that is not a multiple of devices times micro-batches (`parts`)."""
         size, multiple = getattr(self.config.data, setting), self.devices.replicas * parts
         if size % multiple:
             times = f" times training.gradient_accumulation_steps={parts}" if parts > 1 else ""
@@ -95,7 +95,7 @@ class Run(ABC):
         resumed = run_folder.check(config)
         devices = cls.find_devices(config.strategy, config.tpu)
         policy = resolve_precision(config.training.precision, devices.kind)
-        # The folder has the settings as they were given.
+        # The run folder keeps the settings as they were given.
         training = config.training.model_copy(update={"precision": policy})
         run = cls(config.model_copy(update={"training": training}), devices, resumed)
         # Only now: a seed creates TensorFlow's context, a TPU has to be connected before.
@@ -163,10 +163,10 @@ def check_shared(
 def stop_signals(devices: Devices) -> Iterator[Stop]:
     """Yields a function that tells whether a host was interrupted, by its user or a preemption.
 
-    SIGINT (Ctrl-C) and SIGTERM do so; the second one ends the process at once.
+    SIGINT (Ctrl-C) and SIGTERM interrupt; a second signal ends the process at once.
     """
     received = []
-    # A shell makes what it runs in the background ignore the Ctrl-C that is for another command.
+    # Shells make background commands ignore Ctrl-C, which is meant for another command.
     heeded = [
         number
         for number in (signal.SIGINT, signal.SIGTERM)
