@@ -103,7 +103,7 @@ def _fault(expected: str, received: object) -> ValueError:
 
 
 class _LeftOut(ValueError):
-    """The kind of an object that no detector can find."""
+    """An object that no detector can find; the message is its kind."""
 
 
 @dataclass(frozen=True)
@@ -115,12 +115,12 @@ class Annotations:
     images: list[Json]
     objects: Mapping[int, list[Json]]  # of every image by its id, with compressed RLEs as masks
     masks: bool = True  # whether objects have masks, or boxes only
-    # Ids of the categories in the file, where they are others.
+    # Ids of the categories in the user's file, where they differ.
     file_ids: Mapping[int, Id] = field(default_factory=dict)
     digests: Mapping[str, bytes] = field(default_factory=dict)  # of image files that were read
 
     def renumbered(self, numbers: Mapping[str, int]) -> "Annotations":
-        """Returns the same with these ids for the names of its categories."""
+        """Returns the annotations with other ids of the categories; `numbers` are ids by name."""
         new = {i: numbers[name] for i, name in self.categories.items() if name in numbers}
         file_ids = {number: self.file_ids.get(i, i) for i, number in new.items()}
         return replace(
@@ -137,7 +137,7 @@ class Annotations:
         )
 
     def to_json(self) -> Json:
-        """Returns the annotations in COCO's format; `file_id` is the id of the file if another."""
+        """Returns COCO's format; `file_id` is the id of a category in the file, if it differs."""
         file_ids = {i: {"file_id": file_id} for i, file_id in self.file_ids.items()}
         return {
             "images": self.images,
@@ -154,7 +154,7 @@ def read(path: Path, folder: Path, skip: bool = False, masks: bool | None = None
     """Reads annotations as tools write them, and checks all of them and all image files.
 
     Faulty objects and images are refused; `skip` reports them on stderr and leaves them out.
-    Whether objects need masks is `masks`; None: if any object has one.
+    `masks` is whether objects need masks; None: if any object has one.
     """
     require(folder.is_dir(), "expected a folder of images", repr(str(folder)))
     annotations, notes, faults = parse(path, folder, masks)
@@ -180,7 +180,7 @@ def read(path: Path, folder: Path, skip: bool = False, masks: bool | None = None
 def parse(
     path: Path, folder: Path | None = None, masks: bool | None = None
 ) -> tuple[Annotations, Findings, Findings]:
-    """Reads what is intact; returns notes on what was changed, and the faults.
+    """Reads intact images and objects; also returns notes on changes, and the faults.
 
     Without a folder, the file is one of `Annotations.to_json`, and no image files are read.
     """
@@ -234,7 +234,7 @@ def parse(
 
 
 def _content(path: Path) -> Json:
-    """Reads the three lists of a file; another kind of file is named as what it is."""
+    """Reads the three lists of a file; the error about another kind of file names its format."""
     try:
         if why := why_no_file(path):
             raise refusal("expected a JSON file of annotations", f"{str(path)!r} ({why})")
@@ -385,9 +385,9 @@ def read_mask(segmentation: Any, height: int, width: int) -> Json:
 
 
 def _polygon(polygon: Any, height: int, width: int) -> list[float]:
-    """Returns a polygon on which pycocotools, which walks along all edges, does not hang or crash.
+    """Checks and clips a polygon, so that pycocotools does not hang or crash on it.
 
-    What is further outside of the image than it is large is cut off.
+    pycocotools walks along all edges. Parts further outside of the image than its size are cut off.
     """
     try:
         points = np.reshape(_POLYGON.validate_python(polygon), (-1, 2))
@@ -435,7 +435,7 @@ def encode_mask(pixels: np.ndarray) -> Json:
 
 
 def as_text(encoded: Json) -> Json:
-    """Returns an RLE of pycocotools for JSON."""
+    """Converts an RLE of pycocotools to types of JSON."""
     return {"size": list(map(int, encoded["size"])), "counts": encoded["counts"].decode()}
 
 

@@ -135,7 +135,7 @@ class DetectionConfig(RunConfig):
     The folder holds config.yaml, checkpoints/ (with the logs for TensorBoard), metrics.json and
     predictions.png. The same command resumes an interrupted run from its last checkpoint, with the
     same weights, optimizer, step and order of images; flips, scales and crops are random.
-    A command line setting wins over --config FILE, and that over the default. 'None' unsets one.
+    A command line setting overrides --config FILE, which overrides the default. 'None' unsets one.
     """
 
     task: Literal["detection"] = "detection"

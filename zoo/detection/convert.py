@@ -48,8 +48,8 @@ class ConvertConfig(Settings):
     shards: int = Field(default=32, ge=1, le=9999)
     """Files for the training images."""
     unreadable: Literal["refuse", "skip"] = "refuse"
-    """Images and objects that cannot be understood (unknown ids, missing or unreadable files) are
-    named by kind; refuse: and nothing is written; skip: and left out."""
+    """Images and objects with faults (unknown ids, missing or unreadable files) are named by kind.
+    refuse: nothing is written; skip: they are left out."""
     masks: bool | None = None
     """Whether objects need masks (segmentation), for Mask R-CNN; false: boxes alone, for Faster
     R-CNN; None: if any training object has a mask."""
@@ -92,7 +92,7 @@ def run(config: ConvertConfig) -> None:
 
 
 def join(train: Annotations, val: Annotations) -> tuple[Annotations, Annotations]:
-    """Assigns to the categories of both parts the ids of the training part, by their names.
+    """Gives the categories of both parts the ids of the training part, by name.
 
     Categories without objects are left out.
     """
@@ -182,9 +182,10 @@ def _write_shards(part: Annotations, prefix: Path, number: int) -> None:
 
 
 def as_trained(content: bytes, size: tuple[int, int]) -> bytes:
-    """Returns a JPEG or PNG file whose stored pixels are those that prediction decodes.
+    """Returns a JPEG or PNG file that any decoder reads with the same pixels as prediction.
 
-    Files are unchanged, or become PNG: other formats, images that EXIF turns, transparent ones.
+    Other formats, images with an EXIF rotation and transparent images become PNG; other files are
+    unchanged.
     """
     import tensorflow as tf
 
@@ -201,7 +202,7 @@ def as_trained(content: bytes, size: tuple[int, int]) -> bytes:
 
 
 def _for_converter(annotation: Json) -> Json:
-    """Replaces a mask by an uncompressed RLE, or for a single object by a list of RLEs."""
+    """Replaces a crowd's mask by an uncompressed RLE, another object's by a list of one RLE."""
     if "segmentation" not in annotation:
         return annotation
     runs = {

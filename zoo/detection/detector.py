@@ -43,7 +43,7 @@ class Precision(BaseModel):
 
 
 class TestMetrics(BaseModel):
-    """Test metrics; without masks, there are no metrics of masks."""
+    """Test metrics of boxes, and of masks if the detector predicts them."""
 
     box: Precision
     mask: Precision | None = None
@@ -149,7 +149,7 @@ class Detector:
             variables[name].assign(array)
 
     def _named_variables(self) -> dict[str, tf.Variable]:
-        """Variables by their paths in the model: tf_keras' names have counters per process."""
+        """Returns variables by their paths in the model: names of tf_keras count per process."""
         paths = self.model.get_weight_paths()
         return {path.replace(".", "/"): variable for path, variable in paths.items()}
 
@@ -170,7 +170,7 @@ class Detector:
 
     @cached_property
     def module(self) -> DetectionModule:
-        """Function for export, from images to detections."""
+        """Serving module for export, from images to detections."""
         return DetectionModule(
             self.experiment,
             batch_size=None,
@@ -187,9 +187,10 @@ class Detector:
         """Runs the detector on uint8 images of shape `(count, height, width, 3)`.
 
         Returns:
-            `detection_boxes` (count, 100, 4), each [top, left, bottom, right] in pixels of the
+            `detection_boxes` (count, n, 4), each [top, left, bottom, right] in pixels of the
             resized image, `detection_classes`, `detection_scores`, `num_detections`, with masks
-            `detection_masks`, and `image_info` (count, 4, 2), of which row 2 is the scale.
+            `detection_masks`, and `image_info` (count, 4, 2), of which row 2 is the scale. n is the
+            `max_num_detections` of the detector.
 
         Raises:
             ValueError: If outputs are not finite.
@@ -360,7 +361,7 @@ def detector_fields(detector: Detector) -> dict[str, str]:
 
 
 def average_precision(test: TestMetrics, images: int, measured: str = "") -> dict[str, str]:
-    """Returns card fields about the AP on test images; `measured` is of `measured_at`."""
+    """Returns card fields about the AP on test images; `measured` is from `measured_at`."""
     fields = {"Box AP": f"{test.box.AP} ({images:,} test images{measured})"}
     if test.mask is not None:
         fields["Mask AP"] = f"{test.mask.AP} ({images:,} test images{measured})"

@@ -36,7 +36,7 @@ class ShardsConfig(Section):
     dir: AnyPath | None = None
     """Folder of shards with test images of the same categories; None: the run's own."""
     batch_size: BatchSize = 8
-    """Images of a step."""
+    """Images per step."""
 
 
 class EvaluateConfig(PlaceOptions):
@@ -103,12 +103,12 @@ def with_file_ids(detections: Sequence["Json"], annotations: "Json") -> list["Js
             "category_id": categories[detection["category_id"]],
         }
         for detection in detections
-        if detection["category_id"] in categories  # the file may use the ids of others for its own
+        if detection["category_id"] in categories  # the file may use other ids for its categories
     ]
 
 
 def measure(config: EvaluateConfig) -> tuple["Detector", "Evaluation", list["Json"], "Json"]:
-    """Loads a detector, and evaluates it; returns both, its detections, and the annotations."""
+    """Loads and evaluates a detector; returns it, the results, detections and annotations."""
     from rich.progress import track
 
     from zoo.data.ahead import Waiting
@@ -162,7 +162,7 @@ def extremes(
     detections: Sequence["Json"],
     annotations: "Json",
 ) -> Iterator[tuple[str, list]]:
-    """Yields the worst and the best test images by the F1 of their boxes; `read` reads some."""
+    """Yields the worst and the best test images by the F1 of their boxes; `read` takes ids."""
     from zoo.detection import shards
 
     truth = shards.by_image(annotations)

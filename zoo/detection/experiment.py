@@ -1,6 +1,6 @@
 """Experiments and tasks of TensorFlow's Model Garden from the settings of a detector.
 
-Backbones are networks of the zoo (Keras 3), whose variables and outputs tf_keras sees, no more.
+Backbones are networks of the zoo (Keras 3); tf_keras sees only their variables and outputs.
 """
 
 import copy
@@ -58,7 +58,7 @@ CHECKED = ConfigDict(strict=True, allow_inf_nan=False)
 SCORES = "detection_scores"
 FOUND = ("detection_boxes", "detection_classes", SCORES, "num_detections")
 MASKS = "detection_masks"
-# Outputs that objects come from.
+# Outputs from which objects are computed.
 SOURCES = ("backbone_features", "decoder_features", "rpn_boxes", "rpn_scores", "class_outputs",
            "box_outputs")  # fmt: skip
 
@@ -83,9 +83,9 @@ class Backbone(backbones.Backbone):
 class KerasBackbone(tf_keras.Model):
     """A Keras 3 network as a model of tf_keras, from images to a dict of feature maps.
 
-    Images passed `lambda_keras.applications.preprocess_input`; the Model Garden's own normalization
-    is the same. Batch statistics are used in training, but never if `trainable` is False. The
-    regularizer is a function from a kernel to a term of the loss.
+    Images are normalized by the Model Garden, with the same result as
+    `lambda_keras.applications.preprocess_input`. Batch statistics are used in training, but never
+    if `trainable` is False. The regularizer is a function from a kernel to a term of the loss.
     """
 
     def __init__(self, network: keras.Model, regularizer: Any = None) -> None:
@@ -125,8 +125,8 @@ def build_backbone(
 ) -> KerasBackbone:
     """Builds a backbone for the Model Garden.
 
-    Batch normalization has the momentum and the synchronization of the rest of the detector, layers
-    the dtype policy of tf_keras, and kernels the weight decay.
+    Batch normalization has the detector's momentum and synchronization, layers have the dtype
+    policy of tf_keras, and kernels have the weight decay.
     """
     config = backbone_config.get()
     with keras_precision(tf_keras.mixed_precision.global_policy().name):
@@ -151,8 +151,8 @@ def create_experiment(
     """Creates the experiment of a Mask R-CNN, or of a Faster R-CNN without masks.
 
     The detector has an output for every category id up to the last one, and one for the background.
-    It finds as many objects in an image as the data have, `most_objects`, unless `model.heads` has
-    another `detection_generator.max_num_detections`.
+    It detects at most `most_objects` objects in an image, the most in an image of the data, unless
+    `model.heads` sets `detection_generator.max_num_detections`.
     """
     experiment = exp_factory.get_exp_config(BASE)
     model, data, training = config.model, config.data, config.training
@@ -247,7 +247,7 @@ def _override(model: Any, heads: Mapping[str, Any]) -> None:
 
 
 def _check_suppression(model: Any) -> None:
-    """Refuses TensorFlow's operation for the batched one, which takes float32 alone."""
+    """Refuses batched non-maximum suppression: TensorFlow's operation takes only float32."""
     batched = {
         "roi_generator.use_batched_nms": model.roi_generator.use_batched_nms,
         "detection_generator.nms_version": model.detection_generator.nms_version == "batched",
@@ -329,8 +329,8 @@ def infer(model: Any, images: Any, anchors: Any, info: Any) -> dict[str, Any]:
 class Task(MaskRCNNTask):
     """Task of Mask R-CNN, or Faster R-CNN without masks, evaluated by `zoo.detection.report`.
 
-    Evaluations need `annotations` of the test images, and set `figures` to their metrics.
-    Training needs the function `records` of its images.
+    Evaluation needs the `annotations` of the test images, and sets `figures` to its metrics.
+    Training needs `records`, a function that returns its dataset.
     """
 
     def __init__(
@@ -342,7 +342,7 @@ class Task(MaskRCNNTask):
     ) -> None:
         super().__init__(experiment.task, logging_dir=logging_dir)
         self.training_records = records
-        # Without `tf.Module`, which would wrap lists: pycocotools does not accept that.
+        # `tf.Module` would wrap the lists, which pycocotools does not accept.
         object.__setattr__(self, "_annotations", annotations)
 
     def build_inputs(

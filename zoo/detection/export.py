@@ -91,7 +91,7 @@ def build_files_signature(detector: "Detector") -> Any:
         boxes = detections["detection_boxes"] / tf.tile(detections["image_info"][2:3], [1, 2])
         top, left, bottom, right = tf.unstack(boxes, axis=-1)
         outputs = {
-            "boxes": tf.stack([left, top, right - left, bottom - top], -1),  # (100, 4)
+            "boxes": tf.stack([left, top, right - left, bottom - top], -1),  # (n, 4)
             "classes": detections["detection_classes"],
             "labels": tf.gather(labels, detections["detection_classes"]),
             "scores": detections["detection_scores"],

@@ -1,6 +1,6 @@
-"""COCO files as tools write them, in COCO's own form: ids, numbers, polygons, file names, sizes.
+"""Conversion of tools' COCO files to COCO's own form: ids, numbers, polygons, file names, sizes.
 
-Label Studio, Roboflow, CVAT, labelme, FiftyOne and pandas each differ from COCO in some of them.
+Label Studio, Roboflow, CVAT, labelme, FiftyOne and pandas each differ from COCO in some of these.
 """
 
 import itertools
@@ -24,15 +24,16 @@ from zoo.files import is_litter
 
 Json = dict[str, Any]
 Id = int | str
-IMAGE_IDS, CATEGORY_IDS = range(2**63), range(1, 10_001)  # of categories, they index outputs
+IMAGE_IDS, CATEGORY_IDS = range(2**63), range(1, 10_001)  # category ids index outputs
 FLAGS = {"none": 0, "": 0, "false": 0, "0": 0, "0.0": 0, "true": 1, "1": 1, "1.0": 1}
-# Keys of an image's file, in order, and the random prefix of an upload, which is not a date.
+# Keys that may hold an image's file name, the first one first.
 NAMES = ("file_name", "filename", "path", "file_path", "coco_url", "url", "flickr_url")
+# The random prefix of an upload; a date is part of the name.
 UPLOAD = re.compile(r"^(?!((19|20)\d{6}|\d{4}(19|20)\d\d)-)[0-9a-f]{8,}-(?=.)", re.IGNORECASE)
 
 
 class Findings(dict[str, tuple[int, str]]):
-    """Counts and first examples by kind."""
+    """Dataset warnings or faults: their counts and first examples by kind."""
 
     def add(self, kind: str, example: object) -> None:
         """Counts one more of a kind."""
@@ -118,8 +119,8 @@ def _intact(value: Any) -> Any:
     )
 
 
-# Lists and fields, how to read them, and the note if that changes them: a reader returns the same
-# object if nothing changes, as [20] == [20.0].
+# List, field, reader, and the note if the reader changes the value. A reader returns the same
+# object if nothing changes: equality would not tell [20] from [20.0].
 KINDS: tuple[tuple[str, str, Callable[[Any], Any], str], ...] = (
     ("images", "height", whole, "height read as a whole number"),
     ("images", "width", whole, "width read as a whole number"),
@@ -137,7 +138,7 @@ KINDS: tuple[tuple[str, str, Callable[[Any], Any], str], ...] = (
 def normalize(content: Mapping[str, list[Json]], notes: Findings) -> None:
     """Brings the values of the three lists into COCO's form, in place.
 
-    Entries get a `file_id`, the id of the file, where the `id` is another one.
+    Entries whose `id` changes get a `file_id`, the id in the file.
     """
     for entry in itertools.chain(*content.values()):
         entry |= {key: None for key, value in entry.items() if value != value}  # NaN of pandas
@@ -155,7 +156,7 @@ def normalize(content: Mapping[str, list[Json]], notes: Findings) -> None:
     _number_ids(content["images"], annotations, "image_id", IMAGE_IDS, notes)
     _number_ids(content["categories"], annotations, "category_id", CATEGORY_IDS, notes)
     content["categories"][:] = _merged(content["categories"], annotations, notes)
-    # One area that most boxes cannot have is a dummy.
+    # If all objects have the same area, and most boxes do not fit it, it is a dummy.
     areas = {str(annotation.get("area")) for annotation in annotations}
     if len(areas) == 1 < len(annotations) and 2 * sum(map(_fits, annotations)) < len(annotations):
         for annotation in annotations:
@@ -198,7 +199,7 @@ def _number_ids(
 
 
 def _merged(categories: list[Json], annotations: list[Json], notes: Findings) -> list[Json]:
-    """Merges repeated categories; an unused one gives way to another one of its id or name."""
+    """Merges repeated categories, and drops unused ones that share an id or name with another."""
     used = {repr(annotation.get("category_id")) for annotation in annotations}
     kept: dict[tuple[str, str], Json] = {}
     for entry in categories:
@@ -216,12 +217,12 @@ def _merged(categories: list[Json], annotations: list[Json], notes: Findings) ->
 def find_files(images: list[Json], folder: Path, notes: Findings, faults: Findings) -> list[Json]:
     """Returns the images that have a file in the folder, with its path there as `file_name`.
 
-    Paths of other machines, URLs and names of uploads are matched by a base name that one file has.
-    All names are matched before any of them gets a file, so their order does not matter.
+    Paths of other machines, URLs and names of uploads are matched by base name, if only one file
+    has it. All names are matched before any of them gets a file, so their order does not matter.
     """
     names = [next((image[key] for key in NAMES if image.get(key)), "") for image in images]
     matches = _match({name for name in names if isinstance(name, str)}, folder)
-    files_by_id: dict[str, set[str]] = defaultdict(set)  # as objects have ids alone
+    files_by_id: dict[str, set[str]] = defaultdict(set)  # objects refer to images by id alone
     for image, name in zip(images, names, strict=True):
         files_by_id[repr(image.get("id"))].add(matches[name][0] if name in matches else repr(name))
     located = []
@@ -248,7 +249,7 @@ def find_files(images: list[Json], folder: Path, notes: Findings, faults: Findin
 def _match(names: set[str], folder: Path) -> dict[str, tuple[str, bool]]:
     """Returns the file of each name that has one, and whether the name is its path.
 
-    A file that several names claim by their ends goes to the longest common end, or to none.
+    If several names match a file by their ends, it goes to the best match, or to none in a tie.
     """
     paths = {name for name in names if stays_inside(name) and os.path.lexists(folder / name)}
     matches = {name: (PurePosixPath(name).as_posix(), True) for name in paths}
@@ -283,8 +284,8 @@ def _key(name: str) -> str:
     return unicodedata.normalize("NFC", name).casefold()
 
 
-# Files by the ends of their paths, to the letter (True) or not; and how much a name is like the
-# path of a file: whether its base name is whole, how many parts are equal, whether to the letter.
+# `_Files`: files by the ends of their paths, exact (True) or case-folded. `_Likeness` of a name and
+# a path: whether the base name is whole, how many parts are equal, whether they are exactly equal.
 _Files = dict[tuple[bool, str], list[str]]
 _Likeness = tuple[bool, int, bool]
 
@@ -321,11 +322,11 @@ def _meant(name: str, by_end: _Files) -> list[tuple[str, _Likeness]]:
 def measure(
     images: list[Json], folder: Path, notes: Findings, faults: Findings
 ) -> tuple[list[Json], dict[str, int], dict[str, bytes]]:
-    """Reads the files; returns the images with a readable one, and their sizes upright.
+    """Reads the image files; returns the images that are readable, with their upright sizes.
 
-    Also returns the EXIF orientations of images that are annotated as they are stored, not upright,
-    by `repr` of the id; and hashes of the files by name. Where both frames have the same size,
-    annotations are of the upright image, which tools show.
+    Also returns the EXIF orientations of images that are annotated as stored, not upright, by
+    `repr` of the id; and hashes of the files by name. If the stored and the upright image have the
+    same size, annotations are of the upright one, which tools show.
     """
     paths = [str(folder / image["file_name"]) for image in images]
     intact, turned, digests = [], {}, {}

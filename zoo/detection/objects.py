@@ -1,4 +1,4 @@
-"""Detected objects, printed, drawn, or written in COCO's format of results."""
+"""Printing, drawing and writing of detected objects, in COCO's format of results."""
 
 from collections.abc import Sequence
 from pathlib import Path

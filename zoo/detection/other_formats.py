@@ -1,4 +1,4 @@
-"""Files that are often passed in place of COCO's objects, named as what they are."""
+"""Names of the formats of files that are often passed in place of COCO's objects."""
 
 import json
 import re

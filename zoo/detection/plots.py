@@ -32,9 +32,10 @@ def plot_detections(
 ) -> None:
     """Draws images with boxes, masks, names and scores of their objects into a PNG file.
 
-    Each has a heading, pixels (uint8 of shape `(height, width, 3)`), detections in COCO's format of
-    results, drawn from the score `threshold` on, and annotated objects or None. Segmentations are
-    compressed RLEs. Annotated objects are drawn on a copy, left of the detections.
+    Each image has a heading, pixels (uint8 of shape `(height, width, 3)`), detections in COCO's
+    format of results, drawn if their score is at least `threshold`, and annotated objects or None.
+    Segmentations are compressed RLEs. Annotated objects are drawn on a copy, left of the
+    detections.
     """
     panels = []
     for heading, image, detections, truth in images:
@@ -68,7 +69,7 @@ def _draw(
 ) -> None:
     blended = image.astype("float32")
     for entry in objects:
-        number = entry["category_id"]  # of any file, perhaps text
+        number = entry["category_id"]  # as in the user's file, so it may be text
         color = COLORS[(number if isinstance(number, int) else sum(map(ord, number))) % len(COLORS)]
         if "segmentation" in entry:
             inside = mask.decode(entry["segmentation"]).astype(bool)

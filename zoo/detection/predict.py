@@ -23,7 +23,7 @@ class PredictConfig(PlaceOptions):
 
     photos: Photos
     threshold: float = Field(default=0.5, ge=0, le=1)
-    """Score from which on objects are named and drawn."""
+    """Minimum score of objects that are named and drawn."""
     output: Annotated[OutputFile, named(*objects.SUFFIXES)] | None = None
     """Also draw the images with their objects (.png), or write all objects in COCO's format of
     results (.json): image_id is the number of the image, from 1, file_name its name."""

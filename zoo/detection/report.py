@@ -17,7 +17,7 @@ with needs_extra("detection"):
     from pycocotools.coco import COCO
     from pycocotools.cocoeval import COCOeval
 
-# Overlaps and areas of pycocotools' results, by their place there; AR is the recall of all of them.
+# IoU thresholds and areas, as indices of pycocotools' results; AR is the recall over all of them.
 FIGURES = {
     "AP": (slice(None), 0),
     "AP50": (slice(0, 1), 0),
@@ -26,7 +26,7 @@ FIGURES = {
     "AP_medium": (slice(None), 2),
     "AP_large": (slice(None), 3),
 }
-CERTAIN = 0.5  # minimum score and overlap of objects that count as found
+CERTAIN = 0.5  # minimum score and IoU of objects that count as found
 
 Figures = Mapping[str, Mapping[str, float | None]]
 

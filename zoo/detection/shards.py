@@ -25,7 +25,7 @@ Ids = dict[str, list[int]]  # of the images in each shard
 Categories = Annotated[dict[coco.CategoryId, str], Field(min_length=1)]
 
 
-MOST_OBJECTS = 100  # in an image, of COCO's metric and the Model Garden; data with more raise it
+MOST_OBJECTS = 100  # in an image, for COCO's metric and the Model Garden; data with more raise it
 
 
 class Part(Section):
@@ -36,7 +36,7 @@ class Part(Section):
 
 
 class Labels(BaseModel):
-    """Names of categories by id, their ids in the user's file if other ones, and most objects."""
+    """Category names by id, ids in the user's file where they differ, most objects in an image."""
 
     categories: Categories
     file_ids: dict[coco.CategoryId, int | str] = {}
@@ -66,10 +66,7 @@ def pattern(folder: Path, part: str) -> str:
 
 
 class Counts(Section):
-    """Paths of the training shards with the number of their records, as a run has found them.
-
-    `sizes` are in bytes.
-    """
+    """Training shards of a run: numbers of records by path, and `sizes` in bytes."""
 
     train: dict[str, Annotated[int, Field(ge=0)]]
     sizes: tuple[int, ...] = ()
@@ -91,7 +88,7 @@ class Counts(Section):
 def check(folder: Path, dataset: Dataset, part: str, image_size: float = 64) -> Ids:
     """Reads all shards of a part once, and checks them, including checksums.
 
-    Images are resized to fit `image_size` pixels, or more.
+    Training resizes images to fit `image_size` pixels or more; too elongated ones are refused.
     """
     import tensorflow as tf
 
@@ -216,7 +213,7 @@ def by_image(annotations: coco.Json) -> Mapping[int, tuple[str, list[coco.Json]]
 
 
 def read_images(files: str, most: int | None = None, ids: Collection[int] = ()) -> dict[int, Any]:
-    """Reads the images with some ids, or the first ones, or all: uint8 `(height, width, 3)`.
+    """Reads the images of `ids`, the first `most`, or all: uint8 `(height, width, 3)`.
 
     `files` is the `pattern` of their shards.
     """

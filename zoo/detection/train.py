@@ -80,14 +80,14 @@ class DetectionRun(Run):
         self.task = Task(self.experiment, self._checkpoints, self.annotations, records)
         with redirect_stdout(io.StringIO()):
             self.model = self.task.build_model()
-            # Not by `create_trainer`, which adds words of its own to errors of the model.
+            # `create_trainer` would add words of its own to errors of the model.
             self.trainer = base_trainer.Trainer(
                 self.experiment,
                 self.task,
                 model=self.model,
                 optimizer=train_utils.create_optimizer(self.task, self.experiment),
             )
-            # Made within the first step, they would have it traced a second time.
+            # If the first step created these variables, it would be traced twice.
             self.trainer.optimizer._create_all_weights(self.model.trainable_variables)
         return [self.summary(title(config.model.name, self._masks))]
 
@@ -114,13 +114,13 @@ class DetectionRun(Run):
             results = self._runner.controller.train_and_evaluate(
                 steps, -1, self.config.training.evaluation_steps
             )
-            if results is None:  # all that was missing is the end
+            if results is None:  # all steps were done already
                 self._runner.controller.evaluate(-1)
         labels = self.dataset.model_dump(mode="json", include=set(shards.Labels.model_fields))
         return self.metrics(self.task.figures, float(self._seconds.numpy()), **labels)
 
     def _trained(self, logs: Mapping[str, Any]) -> None:
-        """Prints the mean losses since the last call of the compiled function, and the rate."""
+        """Prints the mean losses of an execution, learning rate and speed; stops if interrupted."""
         step, before = int(self.trainer.global_step.numpy()), self._time
         self._count_seconds()
         speed = f"{(step - self._step) / (self._time - before):.2f} steps/s" if self._step else ""
