@@ -26,8 +26,8 @@ from zoo.fields import (
 from zoo.files import location
 from zoo.registry import find_model
 
-# Arguments of constructors that training passes itself: its loss takes probabilities, of as many
-# classes as the data have.
+# Constructor arguments that training decides: the network needs a classifier for the classes of the
+# data.
 _DECIDED = {"include_top", "pooling", "classes", "classifier_activation", "batch_norm_momentum"}
 _DECIDED |= {"name", "weights", "adapt_weights", "input_shape", "input_tensor"}
 _DECOUPLED = ("adamw", "lamb", "lion")  # optimizers with decoupled weight decay
@@ -125,10 +125,10 @@ class ModelConfig(Dependent):
 
 
 class SourceRow(NamedTuple):
-    """A data source, whose class is the row of its name in `zoo.data.sources.kinds`."""
+    """A data source; `zoo.data.sources.kinds` has its class by the same name."""
 
     purpose: str  # images that it reads
-    # Those that only some sources have, with what messages call them if they are required.
+    # Settings that only some sources have; required ones have a text, which messages use.
     settings: Mapping[str, str] = {}
 
 
@@ -220,13 +220,13 @@ class DataConfig(Dependent):
     tfds and tfrecord replace them by another image of the batch in training, and leave them out in
     tests."""
     cache_gb: float | None = Field(default=None, ge=0)
-    """Images of one size are decoded once and kept in memory, as pixels of 8 bits, if the images
-    of a split take up to so many GB; None: a sixteenth of the memory; 0: none. Not JPEG files, of
-    which training decodes windows."""
+    """Images of one size are decoded once and kept in memory, as uint8 pixels, if the images of a
+    split take up to this many GB; None: a sixteenth of the memory; 0: no cache. JPEG files of which
+    training decodes windows are not kept."""
     pseudo: PseudoConfig = PseudoConfig()
     shuffle_buffer: Count = 10_000
-    """tfds, tfrecord: undecoded images in memory, in addition to the order of the files: a half is
-    used, shuffled in parts, while the next one is read; takes 1.1 GB for ImageNet on all hosts."""
+    """tfds, tfrecord: undecoded images in memory for shuffling, in addition to the order of the
+    files; one half is used while the next one is read. Takes 1.1 GB for ImageNet on all hosts."""
 
     @model_validator(mode="after")
     def _fits_source(self) -> Self:
@@ -376,7 +376,7 @@ class TrainConfig(RunConfig):
     The folder holds config.yaml, checkpoints/ (the state after the last epochs), model.keras,
     model.weights.h5, metrics.json, curves.png, predictions.png and logs/ for TensorBoard. The same
     command resumes an interrupted run.
-    A command line setting wins over --config FILE, and that over the default. 'None' unsets one.
+    A command line setting overrides --config FILE, which overrides the default. 'None' unsets one.
     """
 
     task: Literal["classification"] = Field(default="classification", description=_OTHER_TASKS)

@@ -14,7 +14,7 @@ from zoo.fields import AnyPath, LocalPath, checked_by
 from zoo.files import why_no_file
 from zoo.registry import find_model, is_published_name
 
-IN_FOLDERS = ("model.safetensors", "model.weights.h5")  # the first of them that is there
+IN_FOLDERS = ("model.safetensors", "model.weights.h5")  # the first one that exists is read
 
 
 def _check_source(weights: str) -> None:
@@ -44,9 +44,9 @@ Weights = Annotated[str, checked_by(_check_source)]
 
 
 class PlaceOptions(Settings):
-    """Settings --run or --model: a network with all that belongs to it; a command adds its own."""
+    """Settings --run or --model, which name a network with its metadata; commands add others."""
 
-    # Settings that a run or a published network decides itself.
+    # Settings that a run or a published network decides.
     decided: ClassVar[frozenset[str]] = frozenset({"model"})
 
     run: AnyPath | None = None
@@ -54,7 +54,7 @@ class PlaceOptions(Settings):
     model: str | None = None
     """Published network: its folder, or hf://OWNER/NAME."""
     image_size: int | None = Field(default=None, ge=8, le=2048)
-    """Height and width of images in pixels, with equal weights; None: the size in training."""
+    """Height and width of images in pixels, with the same weights; None: the size in training."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

@@ -1,4 +1,4 @@
-"""Settings that have an effect with others only, declared with their fields."""
+"""Checks of settings that only have an effect together with another setting."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from zoo.errors import refusal
 
 @dataclass(frozen=True)
 class Needs:
-    """Annotation of a field that keeps its default without a setting of the same section."""
+    """Annotation of a field that may be set only with another setting of the same section."""
 
     setting: str
     values: Collection[Any]  # of that setting; none: any but None and False
-    expected: str  # these have {name} and {value} of the field, and the value {other}
+    expected: str  # both texts may have {name} and {value} of the field, and {other}, the setting's
     received: str
 
     def check(self, section: Section, name: str, default: Any) -> None:
-        """Refuses a value of the field without the setting."""
+        """Refuses a value of the field if the other setting does not fit."""
         value, other = getattr(section, name), getattr(section, self.setting)
         fits = other in self.values if self.values else other is not None and other is not False
         if value not in (None, False, default) and not fits:
@@ -29,7 +29,7 @@ class Needs:
 
 
 def only_for(setting: str, *values: str) -> Needs:
-    """Returns the need of a setting with one of some values."""
+    """Returns the `Needs` of a field that requires a setting with one of these values."""
     names = " or ".join(f"{setting}={value}" for value in values)
     return Needs(
         setting, values, f"{{name}} is for {names} only", f"{{name}}={{value}}, {setting}={{other}}"
@@ -37,7 +37,7 @@ def only_for(setting: str, *values: str) -> Needs:
 
 
 def needs(other: str, received: str, what: str = "{name}") -> Needs:
-    """Returns the need of another setting, or of one value of it after `=`."""
+    """Returns the `Needs` of a field that requires another setting, `NAME` or `NAME=VALUE`."""
     setting, _, value = other.partition("=")
     return Needs(setting, [value] if value else [], f"{what} needs {other}", received)
 

@@ -1,4 +1,4 @@
-"""The classes that an evaluation is about: all of a network, or a subset by their names."""
+"""Evaluated classes: all classes of a network, or a subset by name."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,9 +18,9 @@ class Classes(NamedTuple):
     label_names: Sequence[str]
 
     def select(self, probabilities: np.ndarray) -> np.ndarray:
-        """Returns the softmax over the logits of these classes, from that over all outputs.
+        """Renormalizes probabilities of all outputs, as if softmax had only these classes' logits.
 
-        The two differ by a factor for each image. float64 `(n, outputs)` -> `(n, classes)`.
+        float64 `(n, outputs)` -> `(n, classes)`.
         """
         # Outputs are float32: the most improbable ones are 0.
         chosen = np.maximum(probabilities[:, self.outputs], np.finfo("float32").tiny)
@@ -32,13 +32,13 @@ def match_classes(
 ) -> Classes:
     """Finds the classes of images, or a subset of them, among a network's, by their names.
 
-    Images may be of fewer classes than the network knows, and in another order. Names of ImageNet's
-    classes in words are taken for their WordNet ids.
+    Images may have fewer classes than the network, in another order. If the network's class names
+    are ImageNet's in words, they are replaced by WordNet ids.
     """
     known, wanted = list(classifier.class_names), list(subset or label_names)
     if not set(wanted) <= set(known):
         known = _wordnet_ids(known)
-    if known == wanted:  # names need not differ then
+    if known == wanted:  # in this case, names need not be unique
         outputs = range(len(known))
     elif set(wanted) <= set(known) and len(set(known)) == len(known):
         outputs = map(known.index, wanted)

@@ -23,7 +23,7 @@ EXTENSIONS: Mapping[str, Extension] = {
 SETTINGS = [extension.settings for extension in EXTENSIONS.values() if extension.settings]
 
 
-# The bases are known when the table of tasks is.
+# The table of tasks decides the bases at run time.
 class EvaluateConfig(*SETTINGS, EvaluateOptions):  # pyright: ignore[reportGeneralTypeIssues]
     r"""Measures accuracy and loss of a model on test images, overall and for each class.
 
@@ -47,14 +47,14 @@ class EvaluateConfig(*SETTINGS, EvaluateOptions):  # pyright: ignore[reportGener
     def _with_images_of_run(cls, settings: dict[str, Any]) -> dict[str, Any]:
         run, data = settings.get("run"), settings.get("data") or {}
         if not isinstance(data, dict) or not isinstance(data.get("name", ""), str | None):
-            return settings  # to be refused
+            return settings  # the fields refuse them
         data = dict(data)
         # Variants of ImageNet have one split with labels, not the run's.
         if (split := SPLITS.get(dataset_of(data.get("name")))) is not None:
             data.setdefault("test_split", split)
         if run is not None:
             trained_on = load_config(location(run)).data.model_dump()
-            # Another source has none of the settings of the run's own.
+            # Settings of the run's source are not for another source.
             if data.get("source", trained_on["source"]) == trained_on["source"]:
                 data = trained_on | data
         return {**settings, "data": data}

@@ -1,4 +1,4 @@
-"""Extensions of the evaluation of classifiers: rooms that can be taken out."""
+"""Interface of extensions of the evaluation of classifiers."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ class EvaluateOptions(ModelOptions):
     """Settings of every evaluation of a classifier, to which extensions add theirs."""
 
     averaged: bool = True
-    """Moving averages of the weights, if --run has them; false: the raw weights."""
+    """Evaluate EMA weights, if --run has them; false: the raw weights."""
 
 
 class Report(Protocol):
@@ -38,20 +38,20 @@ class Addition(Protocol):
 
 
 class Extension:
-    """An extension: a row of `extensions` in `zoo.cli.tasks.TASKS` names its class."""
+    """Base class of extensions; `extensions` in `zoo.cli.tasks.TASKS` names the subclasses."""
 
     settings: type[EvaluateOptions] | None = None  # base of the settings of the command
 
     def measure(
         self, source: "ClassifierSource", data: DataConfig, precision: str | None
     ) -> tuple["Classifier", Report] | None:
-        """Measures images for which the ordinary evaluation is not meant; None: not these."""
+        """Replaces the ordinary evaluation of some data; returns None for all other data."""
         return None
 
     def needs_outputs(self, config: Any) -> bool:  # Any: its own settings are among others
-        """Whether `add` needs the log probabilities of all images, by the settings."""
+        """Returns whether `add` needs the log probabilities of all images, by the settings."""
         return False
 
     def add(self, result: "Evaluation") -> Addition | None:
-        """Adds to the results of the ordinary evaluation."""
+        """Returns additions to the results of the ordinary evaluation, or None."""
         return None

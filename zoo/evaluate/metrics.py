@@ -48,7 +48,7 @@ class Evaluation:
     # classes or fewer.
     top5: float | None
     loss: float  # mean cross-entropy in nats, without label smoothing
-    images_per_second: float | None  # after the first batch, which compiles; None if it is the only
+    images_per_second: float | None  # after the first batch, which compiles; None for one batch
     mistakes: Sequence[Mistake] = ()  # most confident errors, at most `MOST_ERRORS`
     log_probabilities: np.ndarray | None = None  # of all images, if they were kept
     # Fraction of the time after the first batch that was spent waiting for images.
@@ -112,7 +112,7 @@ def evaluate(
     keep_outputs: bool = False,
     now: Callable[[], float] = time.monotonic,
 ) -> Evaluation:
-    """Runs a model on every test image; unreadable and unlabeled ones are errors, or do not count.
+    """Evaluates a model on test images, without unlabeled and skipped unreadable ones.
 
     Outputs of other classes than `classes` are left out before the softmax; None: all count. With
     `keep_outputs`, the result has the log probabilities of all images.
@@ -124,7 +124,7 @@ def evaluate(
     batches, steps = Waiting(stream), test.steps(batch_size)
     with naming_errors(test.files):
         for images, targets, weights in track(batches, "Evaluating", total=steps):
-            # The others pad the last batch, were unreadable, or have no label.
+            # Other images pad the last batch, were unreadable, or have no label.
             real = (weights > 0) & targets.any(-1)
             is_true = _true_classes(targets[real] > 0, classes)
             probabilities, images = _probabilities(classifier, images)[real], images[real]

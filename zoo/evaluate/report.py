@@ -64,7 +64,7 @@ def show(*parts: str | Table) -> None:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], style: str) -> Table:
-    """Creates a table of names and numbers; floats have a format, undefined ones are "-"."""
+    """Creates a table of names and numbers; `style` formats floats, "-" are undefined numbers."""
     made = Table(heads[0], *(Column(head, justify="right") for head in heads[1:]))
     for name, *cells in rows:
         made.add_row(Text(printable(name)), *(_cell(cell, style) for cell in cells))
@@ -90,7 +90,7 @@ def write_json(folder: Path, settings: Mapping[str, Any], results: Mapping[str, 
 
 @contextmanager
 def writing(folder: Path, old: Sequence[str] = ()) -> Iterator[Path]:
-    """Yields a temporary folder, whose files replace those in `folder`, and `old` ones there."""
+    """Yields a temporary folder; moves its files into `folder`, and removes `old` ones there."""
     with files.atomic_files(folder) as temporary:
         yield temporary
         for name in old:

@@ -41,7 +41,7 @@ class Scores:
 
     @cached_property
     def selection(self) -> Curve:
-        """Every score, the highest first, the fraction of images with it or more, their precision.
+        """Scores in descending order, fraction of images with each score or more, their precision.
 
         Images of one score are kept together.
         """
@@ -51,9 +51,9 @@ class Scores:
         return scores[last], (last + 1) / len(scores), hits[last] / (last + 1)
 
     def thresholds(self, precisions: Sequence[float] = PRECISIONS) -> list[dict[str, Any]]:
-        """Returns for each precision the threshold that keeps most images at it or above.
+        """Returns for each precision the threshold that keeps the most images and reaches it.
 
-        The threshold is None if no threshold has this precision.
+        The threshold is None if no threshold reaches the precision.
         """
         names, rows = ("target", "threshold", "kept", "precision"), []
         for target in precisions:

@@ -7,9 +7,9 @@ import numpy as np
 
 from zoo.evaluate.scores import Scores, negative_log_likelihood
 
-SEED = 0  # of the half of the test images that the temperature is fitted to
+SEED = 0  # of the random half of the test images that the temperature is fitted to
 TEMPERATURES = (0.05, 20.0)  # range of the fit
-UNFITTED = 1.0  # where no prediction is wrong, and the likelihood has no minimum
+UNFITTED = 1.0  # if no prediction is wrong: the negative log likelihood has no minimum
 
 
 def scaled(log_probabilities: np.ndarray, temperature: float) -> np.ndarray:
@@ -22,13 +22,13 @@ def scaled(log_probabilities: np.ndarray, temperature: float) -> np.ndarray:
 def fit_temperature(log_probabilities: np.ndarray, labels: np.ndarray) -> float:
     """Returns the temperature in `TEMPERATURES` with the lowest negative log likelihood.
 
-    It is `UNFITTED` if no prediction is wrong: the lower, the more likely the labels are then.
+    It is `UNFITTED` if no prediction is wrong: lower temperatures would always fit better.
     """
     from scipy.optimize import minimize_scalar
 
     if (log_probabilities.argmax(-1) == labels).all():
         return UNFITTED
-    # The likelihood has one minimum, as it is convex in the inverse temperature.
+    # The negative log likelihood has one minimum, as it is convex in the inverse temperature.
     minimum = minimize_scalar(
         lambda log: negative_log_likelihood(scaled(log_probabilities, np.exp(log)), labels),
         bounds=np.log(TEMPERATURES),
@@ -44,7 +44,7 @@ class Calibration:
 
     temperature: float
     images_fitted: int
-    errors_fitted: int  # wrong predictions among these; of 0 no temperature can be fitted
+    errors_fitted: int  # wrong predictions among these; with 0, no temperature can be fitted
     images_measured: int  # of the other half
     before: Scores
     after: Scores

@@ -52,6 +52,6 @@ class Reliability:
             folder / CALIBRATED,
             before.reliability,
         )
-        # In place of the curve of all images.
+        # Replaces the figure of all images.
         curves = {"before": before.selection, "after calibration": after.selection}
         plot_selection(curves, f"{title}: images that a threshold keeps", folder / SELECTION)

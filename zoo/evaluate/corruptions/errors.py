@@ -21,8 +21,8 @@ SEVERITIES = range(1, 6)
 # Hendrycks and Dietterich, Benchmarking Neural Network Robustness to Common Corruptions and
 # Perturbations, ICLR 2019 (arXiv:1903.12261): top-1 errors of AlexNet, from 0 to 1, means of the
 # five severities, in the paper's order. The mean corruption error divides by them. The digits are
-# those that evaluation code of later papers repeats; github.com/hendrycks/robustness has the
-# protocol, ImageNet-C/test.py.
+# as in the evaluation code of later papers; the protocol is ImageNet-C/test.py of
+# github.com/hendrycks/robustness.
 ALEXNET = {
     "gaussian_noise": 0.886428,
     "shot_noise": 0.894468,
@@ -57,7 +57,7 @@ class CorruptionErrors:
 
     @property
     def corruption_errors(self) -> np.ndarray:
-        """Mean error of each corruption relative to AlexNet's; 1 is as many errors."""
+        """Mean error of each corruption relative to AlexNet's; 1 means as many errors."""
         return self.errors.mean(1) / np.array(list(self.alexnet.values()))
 
     @property
