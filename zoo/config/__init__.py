@@ -26,8 +26,7 @@ from zoo.fields import (
 from zoo.files import location
 from zoo.registry import find_model
 
-# Constructor arguments that training decides: the network needs a classifier for the classes of the
-# data.
+# Constructor arguments that training decides: it needs a classifier of the data's classes.
 _DECIDED = {"include_top", "pooling", "classes", "classifier_activation", "batch_norm_momentum"}
 _DECIDED |= {"name", "weights", "adapt_weights", "input_shape", "input_tensor"}
 _DECOUPLED = ("adamw", "lamb", "lion")  # optimizers with decoupled weight decay
@@ -220,9 +219,9 @@ class DataConfig(Dependent):
     tfds and tfrecord replace them by another image of the batch in training, and leave them out in
     tests."""
     cache_gb: float | None = Field(default=None, ge=0)
-    """Images of one size are decoded once and kept in memory, as uint8 pixels, if the images of a
-    split take up to this many GB; None: a sixteenth of the memory; 0: no cache. JPEG files of which
-    training decodes windows are not kept."""
+    """Images of one size are decoded once and kept in memory as uint8, if the images of a split
+    take up to this many GB; None: a sixteenth of the memory; 0: none. JPEG files of which training
+    decodes windows are not kept."""
     pseudo: PseudoConfig = PseudoConfig()
     shuffle_buffer: Count = 10_000
     """tfds, tfrecord: undecoded images in memory for shuffling, in addition to the order of the

@@ -29,8 +29,8 @@ Window = Callable[[tf.Tensor], tf.Tensor]
 def decode_center(encoded: tf.Tensor | bytes, preprocessing: Preprocessing) -> tf.Tensor:
     """Decodes a file and crops its center, as in evaluation, prediction and exports.
 
-    Also works in a graph. The crop is float32 in [0, 255]. Of most JPEG files, little more than the
-    crop is decoded.
+    It works in graphs, too. The crop is float32 in [0, 255]. Of most JPEG files, little more than
+    the crop is decoded.
     """
 
     def part() -> tf.Tensor:

@@ -16,7 +16,7 @@ no_autograph = tf.autograph.experimental.do_not_convert
 def reason(error: Exception) -> str:
     """Returns the first line of an error without the names of TensorFlow's functions.
 
-    TensorFlow's bucket client names the object on the second line, which is joined to the first.
+    The second line, where the bucket client names the object, is joined to the first.
     """
     lines = re.sub(r"\{\{.*?\}\} | \[Op:.*|\n\t(?= when )", "", str(error)).splitlines()
     return printable(lines[0]) if lines else type(error).__name__
@@ -32,7 +32,7 @@ def in_one_line(text: tf.Tensor) -> tf.Tensor:
 def naming_errors(files: Iterable[str] = ()) -> Iterator[None]:
     """Turns TensorFlow's errors about data in the `with` block into a `ValueError` of one line.
 
-    The error names a damaged record of `files`, which are TFRecord files.
+    A damaged record of the TFRecord `files` is named.
     """
     try:
         yield

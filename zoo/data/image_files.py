@@ -108,7 +108,7 @@ def _jpeg_pixels(content: bytes) -> int:
     return UNKNOWN_PIXELS  # decoders search for the frame
 
 
-# Kinds of notes on files that are left out or read in spite of their place.
+# Kinds of notes on the files of a folder.
 HIDDEN = "hidden or system files and folders left out"
 OTHERS = f"files left out, which are none of {', '.join(SUFFIXES)}"
 LINKS = "links left out, which lead nowhere or to folders that are read already"

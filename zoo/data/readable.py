@@ -16,7 +16,7 @@ from zoo.data.image_files import to_jpeg_or_png
 from zoo.errors import needs_extra, printable, some
 from zoo.files import why_no_file
 
-CHECKS = 2  # version of the cache: a higher one makes all files be checked again
+CHECKS = 2  # version of the cache; raise it when checks change, to read all files again
 MANY = 1000  # files between two writes to the cache
 TABLE = (
     "CREATE TABLE IF NOT EXISTS images "

@@ -25,7 +25,7 @@ Parse = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], Any]
 
 
 class RecordFile(NamedTuple):
-    """A TFRecord file, of which the first `skip` records are skipped and the next `take` read."""
+    """A TFRecord file, of which `take` records are read after `skip` others."""
 
     path: str
     skip: int

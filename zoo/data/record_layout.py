@@ -27,7 +27,7 @@ def record_ends(path: str) -> Iterator[int]:
     Reads only the lengths, not the contents; a file in a bucket is read in larger blocks.
     """
     size, end = tf.io.gfile.stat(path).length, 0
-    # Every seek would fill a buffer.
+    # `open` would fill a buffer at every seek.
     opened: Any = tf.io.gfile.GFile(path, "rb") if in_bucket(path) else FileIO(path)
     with opened as file:
         while end < size:

@@ -189,8 +189,8 @@ class Detector:
         Returns:
             `detection_boxes` (count, n, 4), each [top, left, bottom, right] in pixels of the
             resized image, `detection_classes`, `detection_scores`, `num_detections`, with masks
-            `detection_masks`, and `image_info` (count, 4, 2), of which row 2 is the scale. n is the
-            `max_num_detections` of the detector.
+            `detection_masks`, and `image_info` (count, 4, 2), of which row 2 is the scale; n is
+            `max_num_detections`.
 
         Raises:
             ValueError: If outputs are not finite.

@@ -33,9 +33,8 @@ def plot_detections(
     """Draws images with boxes, masks, names and scores of their objects into a PNG file.
 
     Each image has a heading, pixels (uint8 of shape `(height, width, 3)`), detections in COCO's
-    format of results, drawn if their score is at least `threshold`, and annotated objects or None.
-    Segmentations are compressed RLEs. Annotated objects are drawn on a copy, left of the
-    detections.
+    format of results, and annotated objects or None. Segmentations are compressed RLEs. Detections
+    are drawn from the score `threshold` on, annotated objects on a copy left of the detections.
     """
     panels = []
     for heading, image, detections, truth in images:

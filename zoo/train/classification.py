@@ -52,7 +52,7 @@ class ClassificationRun(Run):
     )
     create_network = staticmethod(create_network)
     load_teacher = staticmethod(load_teacher)
-    few_images: ClassVar[int] = 5000  # fewer are worth a warning with random weights
+    few_images: ClassVar[int] = 5000  # fewer warn if training starts from random weights
     config: TrainConfig
     callbacks: Sequence[Any] = ()  # of users, set by `load`
 

@@ -98,7 +98,7 @@ class TrainingModel(keras.Model):
         return loss + sum(map(self._aggregate_additional_loss, self.losses))
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Computes Keras' metrics, without padding in the count of the mean test loss."""
+        """Computes Keras' metrics; padding does not count in the mean test loss."""
         if sample_weight is not None:
             padding = keras.ops.sum(1 - keras.ops.cast(sample_weight, "float32"))
             self._loss_tracker.count.assign_sub(padding)

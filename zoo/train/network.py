@@ -1,4 +1,4 @@
-"""Construction of the network to train: settings of the recipe, initial weights, and teacher."""
+"""The network to train: settings of the recipe, initial weights, and teacher."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,7 +79,7 @@ class Logits(keras.layers.Layer):
 
 
 def with_logits(network: Any) -> keras.Model:
-    """Returns a network of the same layers and variables whose outputs are logits, for losses."""
+    """Returns a network of the same layers and variables that outputs logits."""
     return replace_layers(network, {CLASSIFIER: Logits})
 
 

@@ -77,7 +77,7 @@ class IndexedSource:
         return positions.batch(GROUP).map(look_up, tf.data.AUTOTUNE)
 
     def testing(self, batch_size: int, host: Host) -> tf.data.Dataset:
-        """Returns this host's part of every batch, in groups; all hosts read every record once."""
+        """Returns this host's part of the batches, in groups; together, each record comes once."""
         order = np.random.default_rng(TEST_ORDER_SEED).permutation(self.count)
         on_host = np.arange(self.count) % batch_size // host.size(batch_size) == host.index
         records: Any = self._records(order[on_host])  # TensorFlow's stubs do not know typed dicts
@@ -108,7 +108,7 @@ Records = IndexedSource | StreamSource
 class Split(NamedTuple):
     """Training and test records of a data source, class names, and warnings of a line each.
 
-    `index` holds the source's counts and digests; a resumed run reads them by `DataSource.index`.
+    `index` holds counts and digests, for `DataSource.index` of a resumed run.
     """
 
     train: Records
