@@ -26,7 +26,7 @@ Json = dict[str, Any]
 Id = int | str
 IMAGE_IDS, CATEGORY_IDS = range(2**63), range(1, 10_001)  # category ids index outputs
 FLAGS = {"none": 0, "": 0, "false": 0, "0": 0, "0.0": 0, "true": 1, "1": 1, "1.0": 1}
-# Keys that may hold an image's file name, the first one first.
+# Keys that may hold an image's file name, in order of preference.
 NAMES = ("file_name", "filename", "path", "file_path", "coco_url", "url", "flickr_url")
 # The random prefix of an upload; a date is part of the name.
 UPLOAD = re.compile(r"^(?!((19|20)\d{6}|\d{4}(19|20)\d\d)-)[0-9a-f]{8,}-(?=.)", re.IGNORECASE)
