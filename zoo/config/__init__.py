@@ -33,7 +33,6 @@ _DECOUPLED = ("adamw", "lamb", "lion")  # optimizers with decoupled weight decay
 _FOR_DECOUPLED = only_for("name", *_DECOUPLED)
 _FOR_EXPONENTIAL = only_for("schedule", "exponential")
 _WITH_DIR = needs("dir", "dir=None")
-# Settings of augmentations.
 AUGMENTATIONS = (
     "shift",
     "randaugment_magnitude",

@@ -141,7 +141,7 @@ class ClassificationRun(Run):
         """Creates the training loss of the settings, with the teacher and class weights."""
         config, labels = self.config, self.data.train.labels
         training, weights, ratio = config.training, None, 0.0
-        if isinstance(self.data.train, WithPseudoLabels):  # which smooths labels already
+        if isinstance(self.data.train, WithPseudoLabels):  # it smooths labels itself
             training = training.model_copy(update={"label_smoothing": 0.0})
             ratio = self.data.train.ratio
         if config.data.class_weights == "balanced" and labels is not None:

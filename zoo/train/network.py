@@ -56,7 +56,7 @@ def prepare(network: Any, config: ModelConfig) -> None:
             layer.trainable = layer.name == CLASSIFIER
     if config.freeze_up_to is not None:
         names = [layer.name for layer in network.layers]
-        if config.freeze_up_to == "stem":  # which ends where the first block begins
+        if config.freeze_up_to == "stem":  # it ends where the first block begins
             end = next(i for i, name in enumerate(names) if BLOCK.match(name))
         else:
             end = names.index(config.freeze_up_to) + 1
