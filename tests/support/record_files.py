@@ -9,7 +9,7 @@ from tools.record_files import jpeg, write_imagenet, write_tfds, write_tfrecords
 __all__ = ["encoded", "jpeg", "write_imagenet", "write_tfds", "write_tfrecords"]
 
 
-def encoded(image: Image.Image, kind: str = "png", **options) -> bytes:
+def encoded(image: Image.Image, kind="png", **options) -> bytes:
     file = io.BytesIO()
     image.save(file, kind, **options)
     return file.getvalue()

@@ -9,7 +9,7 @@ import shutil
 import signal
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -250,7 +250,7 @@ def resumed(tmp_path):
     """Creates a run from a checkpoint after steps of epochs of 22; another host has its own."""
 
     def create(step, of_other):
-        devices = SimpleNamespace(chief=True, gather=lambda own: [own, of_other])
+        devices: Any = SimpleNamespace(chief=True, gather=lambda own: [own, of_other])
         run = ClassificationRun(TrainConfig(output_dir=tmp_path), devices, resumed=True)
         variable = keras.Variable([1.0])
         run.model = SimpleNamespace(state=[variable], steps_per_epoch=22)
