@@ -153,7 +153,7 @@ def test_installed_wheel_has_what_commands_read(installed):
     names = {path.stem for path in (ROOT / CONFIGS).glob("*.yaml")}
     assert set(installed("python", "-c", READ_CONFIGURATIONS).split()) == names
     assert "lambda_resnet50" in installed("lambda-keras", "list")
-    assert "--max_waiting" in installed("python", "-m", "zoo.serve", "--help")
+    assert "--output_dir" in installed("python", "-m", "zoo.train", "--help")
     said = installed("python", "-c", PREDICT)
     assert "data.source: no such source" in said
     assert re.search(r"\[\[\('\w", said)

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import yaml
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
@@ -28,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 COMMANDS, TASKS = ("zoo/cli/commands.py", "COMMANDS"), ("zoo/cli/tasks.py", "TASKS")
 PACKAGES = ("lambda_keras", "zoo", "tools", "tests")
 NAMED = re.compile(r"^(zoo(?:\.\w+)+):?(\w*)$")
+PAGES = ("*.md", "docs/**/*.md", "notebooks/*.md")
 Table = tuple[str, str]  # file, and name of the dictionary
 
 
@@ -71,7 +73,11 @@ ROOMS = {
             "notebooks/detection.ipynb",
             "notebooks/segmentation.ipynb",
         ),
-        {TASKS: ["detection"], COMMANDS: ["detection.convert"]},
+        {
+            TASKS: ["detection"],
+            COMMANDS: ["detection.convert"],
+            ("tests/notebooks/test_notebooks.py", "CASES"): ["detection", "segmentation"],
+        },
         r"zoo\.detection|[Dd]etector|COCO",
     ),
     "serve": _command(
@@ -118,7 +124,7 @@ class RoomsConfig(Settings):
     rooms: CliPositionalArg[list[str]] = Field(default=[])
     """Rooms to take out, one after the other; none: each."""
     quick: bool = False
-    """Run the tests of imports, tables and commands alone."""
+    """Run the tests of imports, tables, commands and pages alone."""
     workers: Count = 2
     """Rooms at a time."""
 
@@ -150,6 +156,7 @@ def check(copy: Path, name: str, quick: bool) -> str:
     """Takes a room out of a copy of the checkout; returns what is wrong then."""
     copy_checkout(copy)
     take_out(copy, ROOMS[name])
+    forget_mentions(copy, ROOMS[name])
     drop(copy / "tools" / "rooms.py", "ROOMS", name)
     if missing := sorted(dangling(copy) - dangling(ROOT)):
         return "imports that lead nowhere: " + ", ".join(missing)
@@ -179,7 +186,8 @@ sys.meta_path[:] = [one for one in sys.meta_path if "__editable__" not in str(on
 """
 HELPS = "from tools.rooms import check_helps; check_helps"
 QUICK_TESTS = (
-    "tests/test_imports.py",
+    *(f"tests/test_{name}.py" for name in ("gate", "imports", "messages", "readme", "release")),
+    *("tests/notebooks", "tests/tools/test_coverage.py", "tests/zoo/test_docs.py"),
     *(f"tests/zoo/cli/test_{name}.py" for name in ("main", "tasks", "every_task")),
 )
 
@@ -216,6 +224,9 @@ def copy_checkout(folder: Path) -> None:
             shutil.copy(ROOT / name, folder / name)
 
     (folder / "sitecustomize.py").write_text(WITHOUT_CHECKOUT, "utf-8")
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+    for command in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "Copy"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
 
 
 def take_out(folder: Path, room: Room) -> None:
@@ -226,6 +237,71 @@ def take_out(folder: Path, room: Room) -> None:
     for (file, table), keys in room.rows.items():
         for key in keys:
             drop(folder / file, table, key)
+
+
+def forget_mentions(folder: Path, room: Room) -> None:
+    """Removes what pages, services, targets and golden files say of a room that is taken out."""
+    programs = [f"zoo.{key}" for key in room.rows.get(COMMANDS, ())]
+    programs += [
+        f"tools.{path.stem}"
+        for path in (ROOT / "tools").glob("*.py")
+        if not (folder / "tools" / path.name).exists()
+    ]
+    command = re.compile(rf"python -m ({'|'.join(map(re.escape, programs)) or '(?!)'})\b")
+    for page in (page for place in PAGES for page in folder.glob(place)):
+        forget(page, folder, command)
+    forget_statements(folder, command)
+    forget_services(folder / "compose.yaml", room.rows.get(COMMANDS, ()))
+    makefile = folder / "Makefile"
+    paths = re.findall(r" (tests/[\w/.]+)(?![\w/.*])", makefile.read_text("utf-8"))
+    for path in {path for path in paths if not (folder / path).exists()}:
+        makefile.write_text(makefile.read_text("utf-8").replace(f" {path}", ""), "utf-8")
+    subprocess.run([sys.executable, "-m", "tools.messages"], cwd=folder, check=True)
+
+
+def forget(page: Path, folder: Path, command: re.Pattern[str]) -> None:
+    """Removes the lines of a page that link to files which are gone, or run gone commands."""
+    place = page.parent.relative_to(folder)
+
+    def is_gone(link: str) -> bool:
+        return (ROOT / place / link).exists() and not (folder / place / link).exists()
+
+    lines = []
+    # A command may span several lines.
+    for line in re.findall(r"(?:.*\\\n)*.*\n?", page.read_text("utf-8")):
+        links = re.findall(r"\]\(([^)#]+)", line)
+        if re.fullmatch(r"[\w./]+\n", line):  # of a table of contents, without its suffix
+            links += [line.strip() + suffix for suffix in (".md", ".ipynb")]
+        if not (any(map(is_gone, links)) or command.search(line)):
+            lines.append(line)
+    page.write_text("".join(lines), "utf-8")
+
+
+def forget_statements(folder: Path, command: re.Pattern[str]) -> None:
+    """Removes files and commands that are gone from what shows the paper's statements."""
+    path = folder / "tools" / "coverage.yaml"
+    content = yaml.safe_load(path.read_text("utf-8"))
+    for row in (row for rows in content.values() for row in rows):
+        row["shown_by"] = [
+            name
+            for name in row.get("shown_by", ())
+            if not command.search(name)
+            and (name.startswith("python ") or (folder / re.split("::|#", name)[0]).exists())
+        ]
+        if not row["shown_by"] and "contradicted" not in row:
+            row["missing"] = "taken out"
+    path.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), "utf-8")
+
+
+def forget_services(path: Path, verbs: Sequence[str]) -> None:
+    """Removes the services that run gone commands."""
+    content = yaml.safe_load(path.read_text("utf-8"))
+    content["services"] = {
+        name: service
+        for name, service in content["services"].items()
+        if service.get("command", "").partition(" ")[0] not in verbs
+    }
+    path.write_text(yaml.safe_dump(content, sort_keys=False), "utf-8")
 
 
 def drop(path: Path, table: str, key: str) -> None:

@@ -1,5 +1,7 @@
 """`python -m tools.rooms`: what belongs to a room, and what is missed without it."""
 
+import re
+
 import pytest
 
 from tools import rooms
@@ -38,6 +40,17 @@ def test_a_room_is_taken_out(tmp_path):
     }
     with pytest.raises(ValueError, match=r"expected the key 'other' in ROWS of commands\.py"):
         rooms.take_out(tmp_path, rooms.Room((), {path: ["other"]}))
+
+
+def test_pages_lose_lines_with_links_and_commands_of_the_room(tmp_path):
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "docs" / "page.md"
+    kept = "# Page\n\nSee [training](training.md).\npython -m zoo.demos\ntraining\n"
+    gone = "[Guide](guide.md#flops) and more\nguide\nKEY=1 python -m zoo.demo \\\n  --run digits\n"
+    page.write_text(gone + kept)
+    (tmp_path / "docs" / "training.md").touch()
+    rooms.forget(page, tmp_path, re.compile(r"python -m zoo\.demo\b"))
+    assert page.read_text() == kept
 
 
 def test_unknown_rooms_are_refused():
