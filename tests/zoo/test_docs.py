@@ -196,6 +196,12 @@ def test_links_lead_somewhere():
             assert link.startswith("https://") or (folder / link).exists(), f"{name}: {link}"
 
 
+def test_guides_are_as_short_as_contributing_says():
+    guides = (page for name, page in PAGES.items() if name != "README.md")
+    prose = " ".join(re.sub(r"```.*?```", "", page, flags=re.DOTALL) for page in guides)
+    assert len(prose.split()) <= 12_000
+
+
 def test_every_network_has_a_card_on_one_page():
     pages = "\n".join(path.read_text("utf-8") for path in (ROOT / "docs" / "families").iterdir())
     patterns = " ".join(re.findall(r"^```{networks} (.*)$", pages, flags=re.MULTILINE)).split()
