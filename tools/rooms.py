@@ -177,7 +177,8 @@ def check(copy: Path, name: str, quick: bool) -> str:
 
 def _tests(quick: bool) -> list[list[str]]:
     pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    return [[*pytest, *(QUICK_TESTS if quick else ["tests"])]]
+    # Tests of layers know no room, and take a third of the time.
+    return [[*pytest, *(QUICK_TESTS if quick else ["tests", "--ignore=tests/layers"])]]
 
 
 # An editable installation would find in the checkout what the copy lacks.
