@@ -1,8 +1,8 @@
 # pyright: strict
 """Interface of export formats, options of exports, and names of their signatures.
 
-Formats import this module, the standard library and NumPy alone at their top: their files are also
-loaded in a process without this project (`zoo.export.runtimes`).
+At their top, formats import only this module, the standard library and NumPy, because
+`zoo.export.runtimes` loads their files in a process without this project.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,35 +15,35 @@ import numpy as np
 if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
-MAX_LOSS = 0.003  # of accuracy, by int8
+MAX_LOSS = 0.003  # accuracy that int8 may lose, as a fraction
 DEFAULT = "serving_default"  # signature of requests that name none
 # Signatures of `zoo.export.graph.endpoints`: float32 images, uint8 images, image files, features.
 IMAGES, INTEGERS, FILES, FEATURES = "images", "images_uint8", "image_bytes", "features"
-LAMBDA_MAPS = "lambda_maps"  # signature of exports that have these outputs, too
+LAMBDA_MAPS = "lambda_maps"  # signature with lambda maps as further outputs
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]  # of any shape and dtype
 Specs = Mapping[str, tuple[str, Sequence[int]]]  # dtype and shape by name; -1: any size
 Signatures = Mapping[str, tuple[Specs, Specs]]  # inputs and outputs
-Ways = Mapping[str, Mapping[str, Any]]  # changes of options, which have values of all types
+Ways = Mapping[str, Mapping[str, Any]]  # changed options by title, with values of any type
 
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of an export; each format has some of them."""
+    """Settings of an export; each format supports some of them."""
 
     quantize: Literal["none", "float16", "int8"] = "none"
     calibration: Sequence[Path] = ()  # image files, for int8
-    batch_size: int | None = None  # of every call, with static shapes; None: any
+    batch_size: int | None = None  # images of every call, with static shapes; None: any
     io_type: Literal["int8", "uint8"] | None = None
     activation_type: Literal["int8", "uint8"] = "uint8"
     layout: Literal["nhwc", "nchw"] = "nhwc"
-    default_signature: str = IMAGES  # the one that `DEFAULT` equals
+    default_signature: str = IMAGES  # what the signature `DEFAULT` computes
     lambda_maps: Sequence[str] = ()  # names of layers
     precision: str | None = None  # dtype policy; None: the model's own
     # Accuracy that int8 may lose on held-out images and their labels, as a fraction; None: any.
     max_loss: float | None = None
     held_out: Sequence[tuple[np.ndarray[Any, Any], int]] = ()
-    fold: bool = True  # batch normalization into convolutions, with weights as constants
+    fold: bool = True  # folds batch normalization into convolutions; weights become constants
 
     def changed(self) -> dict[str, Any]:  # Any: values of all types
         """Returns the values that are not defaults, by name."""
@@ -77,14 +77,14 @@ class Format(Protocol):
     @property
     def ways(self) -> Ways: ...  # by title, tried in turn until outputs equal Keras'
     @property
-    def quantizations(self) -> Mapping[str, Sequence[str]]: ...  # further packages of each
+    def quantizations(self) -> Mapping[str, Sequence[str]]: ...  # each with further packages
     @property
-    def options(self) -> Mapping[str, str]: ...  # names of its options, sentences for the card
+    def options(self) -> Mapping[str, str]: ...  # supported ones, with sentences for the card
     @property
     def use(self) -> str: ...  # Markdown for the card; `{name}` is the model's
 
     def signatures(self, options: Options) -> Mapping[str, str]:
-        """Returns the computation of each signature, by its name at the top of this file."""
+        """Maps each signature to what it computes, such as `IMAGES` or `FILES`."""
         ...
 
     def write(

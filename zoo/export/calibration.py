@@ -1,4 +1,4 @@
-"""Images for the calibration of int8, from which quantizers learn the ranges of activations."""
+"""Images for int8 calibration, on which quantizers measure the ranges of activations."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
 MOST = 300  # images; more hardly change the ranges
-LEAST = 10  # fewer have the ranges of these images alone
+LEAST = 10  # with fewer, ranges fit these images only
 
 
 class CalibrationImages:
     """Preprocessed images, one after another, from evenly spaced files of the options.
 
-    With a fixed batch size, each fills a batch. Files are read anew by every iteration.
+    With a fixed batch size, each image fills a batch. Every iteration reads the files again.
     """
 
     def __init__(self, classifier: "Classifier", options: Options):

@@ -22,7 +22,7 @@ class ExportConfig(ClassifierOptions):
     --weights. A SavedModel is written to OUTPUT/MODEL/1, the next time to OUTPUT/MODEL/2, and so
     on; other formats to OUTPUT/MODEL/FORMAT/1. Next to it are model_card.md, with inputs and
     outputs, and labels.txt. A new process with only the runtime of the format has to reproduce the
-    outputs of Keras for images, to 1e-5, else the export is removed. Examples:
+    outputs of Keras, in float32 to 1e-5, else the export is removed. Examples:
 
       python -m zoo.export --run runs/digits
       python -m zoo.export --model lambda_resnet26t --weights imagenet --format onnx
@@ -45,7 +45,7 @@ class ExportConfig(ClassifierOptions):
     activation_type: Literal["int8", "uint8"] = "uint8"
     """onnx, with int8: int8 is symmetric, which TensorRT needs; uint8 is faster on CPUs."""
     batch_size: int | None = Field(default=None, ge=1, le=1024)
-    """onnx, litert, openvino: images of each call, with which all shapes are static; None: any."""
+    """onnx, litert, openvino: number of images in every call, with static shapes; None: any."""
     layout: Literal["nhwc", "nchw"] = "nhwc"
     """onnx: nchw puts the channels of images first."""
     default_signature: Literal["images", "images_uint8", "image_bytes"] = "images"
@@ -57,7 +57,7 @@ class ExportConfig(ClassifierOptions):
     """Folder of all exports, local or gs://."""
 
     def options(self) -> Options:
-        """Returns the settings that formats have."""
+        """Returns the settings that are passed to the format."""
         return Options(
             self.quantize,
             () if self.calibration is None else (self.calibration,),

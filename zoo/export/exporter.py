@@ -1,4 +1,4 @@
-"""Exports of all tasks: written, compared with the network in a new process, described."""
+"""Exports of all tasks: writing, comparison with Keras in a new process, and model card."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,21 +43,21 @@ def largest_difference(expected: Arrays, outputs: Arrays, relative: bool = False
 
 @dataclass(frozen=True)
 class Export:
-    """A network, and how it is written, compared and described."""
+    """Export of a network: its writers, comparisons with Keras and model card."""
 
     title: str  # of the model card
     labels: Sequence[str]  # lines of labels.txt
     fields: Mapping[str, str]  # of the model card
     use: str  # Markdown
     format_name: str  # one of `zoo.export.formats.FORMATS`
-    # By title; tried until outputs are equal. They return lines of the card, if any.
+    # By title, tried in turn until outputs are equal; each returns lines for the card, if any.
     writers: Mapping[str, Callable[[Path], Sequence[str] | None]]
     checks: Mapping[str, Check]  # by signature
     allowed: float  # largest difference of equal outputs
     precision: str = "float32"  # of the weights
-    # Lines of further results, of the outputs and the folder.
+    # Computes lines of further results from the outputs and the folder.
     summary: Callable[[Outputs, Path], Sequence[str]] = lambda outputs, folder: ()
-    loss: Callable[[Outputs], str] = lambda outputs: ""  # why the next way should be tried, if any
+    loss: Callable[[Outputs], str] = lambda outputs: ""  # reason to try the next writer, if any
     sections: Mapping[str, str] = field(default_factory=dict)  # further ones of the model card
     batch_size: int | None = None  # of every call; None: any
     run: Callable[..., Outputs] = run  # the files, in a new process
@@ -92,9 +92,9 @@ class Export:
         return folder
 
     def _write_equal(self, folder: Path) -> tuple[str, Sequence[str], Outputs, dict[str, float]]:
-        """Writes the export in the first way whose outputs equal the network's.
+        """Writes the export in the first way whose outputs equal the network's without a loss.
 
-        Of ways whose outputs are equal with a loss, the last one is kept.
+        Only the last way may have a loss.
         """
         different, last = "", [*self.writers][-1]
         inputs = {name: check.inputs for name, check in self.checks.items()}

@@ -1,4 +1,4 @@
-"""Classifiers as TensorFlow graphs: with constant weights, and the signatures of SavedModels."""
+"""TensorFlow graphs of classifiers with constant weights, and signatures of SavedModels."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -42,7 +42,7 @@ def classifier_graph(
     It computes `probabilities`, `(batch, classes)`, from `images`, float32 of shape
     `(batch, height, width, 3)` in [0, 255], and the maps of some lambda layers
     (`zoo.inference.lambda_maps.with_lambda_maps`). With a `batch_size`, all shapes are static.
-    The `kind` of device decides how lambda layers compute, `runtime` for OpenVINO and ONNX Runtime.
+    The `kind` of device decides how lambda layers compute; `runtime`: OpenVINO and ONNX Runtime.
     """
     infer = with_constants(model, partial(with_lambda_maps, names=lambda_maps))
     signature = tf.TensorSpec((batch_size, *model.input_shape[1:]), tf.float32, "images")
@@ -58,9 +58,9 @@ def classifier_graph(
 def with_pooling(
     model: keras.Model, pool: Callable[[SymmetricMaxPooling2D, Any], Any]
 ) -> keras.Model:
-    """Copies a network, whose symmetric max pooling calls `pool` with the layer and its inputs.
+    """Copies a network, with `pool(layer, inputs)` in place of symmetric max pooling.
 
-    The layer itself pads with minus infinity, which would ruin the ranges of 8 bits.
+    The layer itself pads with minus infinity, which would ruin the ranges of int8.
     """
 
     class Pooling(SymmetricMaxPooling2D):
@@ -90,9 +90,9 @@ def runtime_graph(
 
 
 def endpoints(classifier: Classifier, options: Options) -> dict[str, Endpoint]:
-    """Returns the functions and inputs of what a SavedModel's signatures compute.
+    """Returns the function and input of each computation that a SavedModel's signatures have.
 
-    No images have outputs of length 0.
+    An empty batch has outputs of length 0.
     """
     size, model = classifier.image_size, classifier.model
     if options.precision is not None:
@@ -150,11 +150,11 @@ def map_files(read: Callable[[tf.Tensor], Any], files: tf.Tensor, outputs: Any) 
 
 
 def check_file(encoded: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-    """Refuses files that are no JPEG or PNG, or are too large, before memory is allocated."""
+    """Refuses files that are not JPEG or PNG, or too large, before memory is allocated."""
     name = tf.strings.join(["image_bytes: image ", tf.strings.as_string(index)])
     is_jpeg = tf.image.is_jpeg(encoded)
     is_png = tf.strings.substr(encoded, 0, len(PNG)) == PNG
-    has_size = tf.strings.length(encoded) >= 24  # of a PNG, after its signature
+    has_size = tf.strings.length(encoded) >= 24  # a PNG up to its width and height
     is_text = tf.strings.regex_full_match(tf.strings.substr(encoded, 0, HEAD), BASE64)
     received = tf.where(is_text, " Received: base64 text, so encoded twice or not decoded", "")
     known = tf.debugging.Assert(

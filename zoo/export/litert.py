@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
     from zoo.inference.classifier import Classifier
 
-ZERO_POINTS = {"int8": -128, "uint8": 0}  # of images, whose scale is 1, and probabilities, 1/256
+ZERO_POINTS = {"int8": -128, "uint8": 0}  # of images (scale 1) and probabilities (scale 1/256)
 
 
 class LiteRT:
     """LiteRT's `model.tflite`: input `images`, output `probabilities`.
 
     All operations are built into the runtime. `"float16"` stores weights in 16 bits and computes in
-    32; `"int8"` stores weights and computes in 8 bits, where the runtime has such operations, in
-    the ranges of the images for calibration. Inputs and outputs are float32 then, too, unless there
-    is an `io_type`: then all operations have to be of integers.
+    32; `"int8"` stores weights and computes in 8 bits, where the runtime has such operations, with
+    ranges from the calibration images. Inputs and outputs stay float32, unless `io_type` is an
+    integer type; then all operations have to be of integers.
     """
 
     title, file = "LiteRT", "model.tflite"
@@ -112,7 +112,7 @@ class Runtime:
 
 
 def _with_extremes(images: np.ndarray) -> np.ndarray:
-    """Adds a black and a white pixel, with which the scale of quantized images is 1."""
+    """Makes one pixel black and one white, so that the scale of quantized images is 1."""
     changed = np.array(images)
     changed[:, 0, :2] = [[0], [255]]
     return changed
@@ -133,9 +133,9 @@ def _check_ends(content: bytes, zero_point: int) -> None:
 
 
 def _with_finite_padding(model: "keras.Model") -> "keras.Model":
-    """Copies a network, with max pooling that needs no infinities.
+    """Copies a network, with max pooling that pads without infinities.
 
-    LiteRT pads "same" with what is never the largest: pooling with stride 1, then every so many.
+    LiteRT ignores "same" padding in maxima. With stride 1 it is symmetric; slices apply strides.
     """
     import keras
 

@@ -59,7 +59,7 @@ session = onnxruntime.InferenceSession("model.onnx")
 
         from zoo.export.graph import runtime_graph
 
-        # `keras.Model.export` patches tf2onnx, which is not needed and warns with NumPy 2.
+        # `keras.Model.export` would patch tf2onnx: the patch is not needed and warns with NumPy 2.
         function = runtime_graph(classifier.model, options.lambda_maps, options.batch_size)
         channels_first = ["images"] if options.layout == "nchw" else []
         model, _ = tf2onnx.convert.from_function(
@@ -99,8 +99,8 @@ def _quantized(model: Any, classifier: "Classifier", options: Options) -> Any:
         # Products of two activations do not run in 8 bits per channel.
         nodes = onnx.load(fused).graph.node
         floats = [node.name for node in nodes if "lambda" in node.name]
-        # Processors multiply unsigned by signed numbers; signed activations take twice the time.
-        # TensorRT has signed ones alone, no zero points, and biases in floats.
+        # CPUs multiply unsigned by signed integers; signed activations take twice the time.
+        # TensorRT supports only signed activations, no zero points, and biases in floats.
         signed, types = options.activation_type == "int8", quantization.QuantType
         quantization.quantize_static(
             fused,

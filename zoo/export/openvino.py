@@ -16,18 +16,18 @@ from zoo.export.base import DEFAULT, IMAGES, MAX_LOSS, Options, Signatures
 if TYPE_CHECKING:
     from zoo.inference.classifier import Classifier
 
-# Disables telemetry: its module cannot be imported.
+# Disables telemetry by making its module impossible to import.
 sys.modules.setdefault("openvino_telemetry", None)  # pyright: ignore[reportArgumentType]
 
 
-# In accuracy control: operations that go to float32 at most, images by which they are ranked.
+# Accuracy control: operations that return to float32, at most, and images that rank them.
 MOST_IN_FLOAT32, RANKING = 10, 100
 
 
 class OpenVINO:
     """OpenVINO's `model.xml` and `model.bin`: input `images`, output `probabilities`.
 
-    `"int8"` stores weights and computes in 8 bits, in the ranges of the images for calibration.
+    `"int8"` stores weights and computes in 8 bits, with ranges from the calibration images.
     """
 
     title, file = "OpenVINO", "model.xml"
@@ -76,7 +76,7 @@ probabilities = model(images)["probabilities"]
 
 
 def _quantized(model: Any, classifier: "Classifier", options: Options) -> tuple[Any, list[str]]:
-    """Quantizes a model; says what stays in float32 for the sake of accuracy."""
+    """Quantizes a model; also returns card lines about operations that stay in float32."""
     import nncf
 
     from zoo.export.calibration import CalibrationImages
@@ -89,7 +89,7 @@ def _quantized(model: Any, classifier: "Classifier", options: Options) -> tuple[
         quantized = nncf.quantize(model, nncf.Dataset(images), **settings)
         if options.max_loss is None:
             return quantized, []
-        # It does not say what it changes: the two are compared.
+        # NNCF does not report what it changes, so both models are compared.
         accurate: Any = nncf.quantize_with_accuracy_control(
             model,
             nncf.Dataset(images),
@@ -138,8 +138,8 @@ class _SignalStack(ctypes.Structure):
 def keeping_signal_stack() -> Iterator[None]:
     """Restores the stack of this thread's signal handlers.
 
-    OpenVINO 2026.4 sets one for every model that it compiles. After two of them freed memory stays
-    set, and Ctrl-C ends the process with a segmentation fault.
+    OpenVINO 2026.4 sets a stack for every model that it compiles. After two models the stack is
+    freed memory, and Ctrl-C ends the process with a segmentation fault.
     """
     if sys.platform != "linux":
         yield

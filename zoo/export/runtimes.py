@@ -1,9 +1,9 @@
 """Runs an export in a process that has only the runtime of its format and NumPy.
 
-`python -P runtimes.py FORMAT.py FOLDER ARRAYS BATCH`: FORMAT.py is the file of a format, ARRAYS a
-folder with named inputs in `SIGNATURE.npz` for each signature to run, which named outputs replace,
-and BATCH the number of images of every call, or 0 for any.
-Nothing of this project is imported there but `base.py`, which formats need.
+`python -P runtimes.py FORMAT.py FOLDER ARRAYS BATCH`: FORMAT.py is the file of a format, FOLDER the
+export, and BATCH the number of images of every call, or 0 for any. ARRAYS is a folder with a file
+`SIGNATURE.npz` of named inputs for each signature to run; named outputs replace the inputs.
+Of this project, the process imports only `base.py`, which formats need.
 """
 
 import ctypes
@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 BATCH_SIZE = 32
-# Modules that cannot be imported; nor can TensorFlow, except for a SavedModel. TensorFlow imports
-# Keras wherever it is installed.
+# Modules that are blocked, as is TensorFlow unless the format is SavedModel. TensorFlow would
+# import Keras wherever it is installed.
 FORBIDDEN = ("keras", "tf_keras", "lambda_keras", "zoo")
 Arrays = Mapping[str, np.ndarray]
 
@@ -30,8 +30,8 @@ def run(
 ) -> dict[str, dict[str, np.ndarray]]:
     """Runs an export in a new process, with its runtime and NumPy only.
 
-    Inputs and outputs are named arrays by signature; an export that fails is a `ValueError`. Every
-    call has `batch_size` images, or any number of them.
+    Inputs and outputs are named arrays by signature. Every call has `batch_size` images; None: any
+    number. Raises `ValueError` if the export fails.
     """
     with tempfile.TemporaryDirectory() as scratch:
         files = {signature: Path(scratch, f"{signature}.npz") for signature in inputs}
@@ -54,7 +54,7 @@ def _read(file: Path) -> dict[str, np.ndarray]:
 
 
 def end_with_parent() -> None:
-    """Ends this process with the thread that started it, also where that one is killed (Linux)."""
+    """Ends this process when the thread that started it ends, even if killed (Linux only)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
@@ -77,7 +77,7 @@ def main(form: str, folder: str, arrays: str, batch_size: str) -> None:
 
 def _load(name: str, path: Path) -> Any:  # a module
     spec: Any = importlib.util.spec_from_file_location(name, path)
-    # Imports find a module by its full name here, without the packages around it.
+    # Imports find the module by its full name, and do not import its parent packages.
     sys.modules[name] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

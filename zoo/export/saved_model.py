@@ -27,8 +27,8 @@ WARM_UP = Path("assets.extra", "tf_serving_warmup_requests")
 class SavedModel:
     """A SavedModel with a warm-up request for each signature, and the preprocessing.
 
-    `Options.fold` folds batch normalization into convolutions and projections, with weights as
-    constants; else weights are variables, and round as in Keras.
+    `Options.fold` folds batch normalization into convolutions and projections, and makes weights
+    constants. Otherwise weights are variables, and outputs round as in Keras.
     """
 
     title, file = "SavedModel", "saved_model.pb"
@@ -133,7 +133,7 @@ def example_inputs(files: Sequence[bytes], images: np.ndarray) -> dict[str, dict
 
 
 def _write_warm_up(classifier: "Classifier", path: Path, signatures: Mapping[str, str]) -> None:
-    """Writes the requests with which the server warms up a new version: first calls are slow."""
+    """Writes requests that the server runs when it loads a version: first calls are slow."""
     import tensorflow as tf
 
     from zoo.errors import install

@@ -34,9 +34,9 @@ from zoo.inference.source.base import ClassifierSource
 # Largest allowed difference from Keras by precision; for int8 it is only reported.
 MAX_DIFFERENCE = {"float32": 1e-5, "float16": 1e-2, "mixed_bfloat16": 0.1, "int8": float("inf")}
 MAX_IMAGES = 512  # held-out images for the comparison, which have to fit into memory
-INT8_PIXELS, MAX_INT8_IMAGES = MAX_IMAGES * 256**2, 10_000  # more of them, if they are small
-TIMED, SECONDS = 8, 2.0  # images of a call, and how long int8 and float32 are timed
-FEW = 16  # images for every signature but the default one
+INT8_PIXELS, MAX_INT8_IMAGES = MAX_IMAGES * 256**2, 10_000  # for int8, more if images are small
+TIMED, SECONDS = 8, 2.0  # timing of int8 and float32: images of a call, duration
+FEW = 16  # images for computations other than `IMAGES`
 
 
 def export_of(
@@ -118,7 +118,7 @@ def export_of(
 def _speed(
     classifier: Classifier, format_name: str, options: Options, folder: Path, images: np.ndarray
 ) -> str:
-    """Times an int8 export and the one in float32 in turn, on all cores that its runtime takes."""
+    """Times the int8 export and a float32 one in alternation, on the runtime's default threads."""
     form, count = FORMATS[format_name], options.batch_size or TIMED
     check = Check({"images": np.resize(images, (count, *images.shape[1:]))}, lambda outputs: 0.0)
     plain = replace(options, quantize="none", calibration=(), io_type=None)
@@ -143,7 +143,7 @@ def _speed(
 def checks_of(
     classifier: Classifier, files: Sequence[bytes], images: np.ndarray, expected: np.ndarray
 ) -> dict[str, Check]:
-    """Returns the comparison of all that signatures compute with Keras, of preprocessed images."""
+    """Returns a comparison with Keras for each computation that signatures have."""
     inputs = example_inputs(files[:FEW], images[:FEW])
     inputs[IMAGES] = {"images": images}
     probabilities = predict(classifier.model, inputs[INTEGERS]["images"])
@@ -158,7 +158,7 @@ def checks_of(
 
 
 def as_in_file(check: Check, options: Options) -> Check:
-    """Changes a comparison to images and probabilities as the file has them."""
+    """Converts a comparison to the layout and the integer type of the file."""
     inputs = check.inputs
     if options.layout == "nchw":
         inputs = {name: images.transpose(0, 3, 1, 2) for name, images in inputs.items()}
@@ -168,7 +168,7 @@ def as_in_file(check: Check, options: Options) -> Check:
     zero_point = ZERO_POINTS[io_type]
 
     def difference(outputs: Arrays) -> float:
-        # 32 bits: differences of 8 would overflow.
+        # Differences of 8-bit integers would overflow.
         floats = {name: (a.astype("float32") - zero_point) / 256 for name, a in outputs.items()}
         return check.difference(floats)
 
