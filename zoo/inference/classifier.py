@@ -26,7 +26,7 @@ BATCH_SIZE = 32
 
 
 def predict(model: keras.Model, images: np.ndarray) -> np.ndarray:
-    """Runs a model with Keras itself, nothing folded; outputs are `(count, ...)`, and finite.
+    """Runs a model with Keras itself, without folding; outputs are finite, `(count, ...)`.
 
     Images are RGB in [0, 255], of shape `(count, height, width, 3)`.
     """
@@ -43,12 +43,12 @@ def with_constants(
     extend: Callable[[keras.Model], keras.Model] = lambda folded: folded,
     precision: str | None = None,
 ) -> Callable[[Any], Any]:
-    """Returns a model in inference as a function of tensors, with its weights as constants.
+    """Returns the inference function of a model, with its weights as constants.
 
     Batch normalization is folded, then `extend` may add outputs. `precision` is a dtype policy;
-    None: the model's. Values computed from weights
-    alone, such as tables of position embeddings, become constants, too: LiteRT ignores the zero
-    point of quantized convolution weights that are computed.
+    None: the model's. Values computed from weights alone, such as tables of position embeddings,
+    become constants, too: LiteRT ignores the zero point of quantized convolution weights that are
+    computed.
     """
     folded = extend(fold_batch_normalization(model, precision))
     weights = [
@@ -82,8 +82,8 @@ class Classifier:
     def infer(self) -> Callable[[np.ndarray], np.ndarray]:
         """Compiled function from preprocessed images to probabilities, `(count, classes)`.
 
-        It holds a copy of the weights. Its first call compiles it: for all batch sizes, on JAX for
-        each of them.
+        It holds a copy of the weights. The first call compiles it for all batch sizes; JAX compiles
+        it for each batch size.
         """
         run = with_constants(self.model, precision=self.precision)
         if keras.config.backend() == "jax":
@@ -128,7 +128,7 @@ class Classifier:
                 yield [ClassScore(i, self.class_names[i], row[i]) for i in order]
 
     def views(self, photos: Iterable[Path]) -> Iterator[np.ndarray]:
-        """Yields the `view` of each image file; the next batch is read meanwhile."""
+        """Yields the `view` of each image file, and reads the next batch ahead."""
         return read_ahead(self.view, photos, self.batch_size)
 
     def view(self, image: Image) -> np.ndarray:
@@ -147,7 +147,7 @@ class Classifier:
         return tf.function(resized, [pixels], autograph=False)
 
     def card(self, normalizes: str) -> dict[str, str]:
-        """Returns card fields about inputs, classes and size; `normalizes` names a step."""
+        """Returns card fields on inputs, classes and size; `normalizes` names the normalizer."""
         seen, size = self.preprocessing, self.image_size
         return {
             "Preprocessing": str(seen),

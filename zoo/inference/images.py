@@ -25,7 +25,7 @@ def several(images: Any) -> tuple[list[Image], bool]:
     if is_file or is_pillow(images) or getattr(images, "ndim", None) == 3:
         return [images], True
     try:
-        if isinstance(images, Mapping | Set | bytes):  # iterable, but no images in an order
+        if isinstance(images, Mapping | Set | bytes):  # iterable, but not a sequence of images
             raise TypeError
         return list(images), False
     except TypeError:
@@ -40,7 +40,7 @@ def read_pixels(image: Image) -> np.ndarray:
 def read_image(
     image: Image, from_file: Callable[[bytes], T], from_pixels: Callable[[np.ndarray], T]
 ) -> T:
-    """Calls a function with the content of a JPEG or PNG file, or with pixels, of an image.
+    """Returns `from_file` of JPEG or PNG content, or `from_pixels` of an array.
 
     Raises `ValueError` with the name of an unreadable file.
     """

@@ -1,4 +1,4 @@
-"""Lambdas, lambda maps and attention maps: what the output at one query is made with."""
+"""Lambdas, lambda maps and attention maps: weights of the values in the output at a query."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ from zoo.inference.predictions import check_outputs
 
 @dataclass(frozen=True)
 class LambdaMaps:
-    """Weights of the values at all positions in the output of a lambda layer at one position.
+    """Weights of the values at all positions in the output of a lambda layer at one query.
 
     By Eq. 1 and 2, `output[h] = sum_m (content[h, m] + position[h, m]) values[m]`, plus the
-    position bias if the layer has one, and before the pooling of a layer with strides. Both are of
-    shape `(heads, height, width)`, or None for layers without such lambdas.
+    position bias if the layer has one, and before the pooling of a layer with strides. Both maps
+    are of shape `(heads, height, width)`, or None for layers without such lambdas.
     """
 
     content: np.ndarray | None  # `q . softmax(keys)[m]`
@@ -37,7 +37,7 @@ def lambda_layers(model: keras.Model) -> dict[str, tuple[int, int]]:
 
 
 def attention_layers(model: keras.Model) -> dict[str, tuple[int, int]]:
-    """`lambda_layers` for layers that have attention maps: global, local, or in blocks."""
+    """Returns the names of global, local and block attention layers, with their input sizes."""
     return _grids(model, (GlobalAttention, LocalAttention))
 
 
@@ -46,7 +46,7 @@ def lambda_maps(
 ) -> LambdaMaps:
     """Computes the maps of a lambda layer at one query, a row and column of its input, from 0.
 
-    They are summed over the intra-depth where that is above 1. The image is preprocessed.
+    Maps are sums over the intra-depth. The image is preprocessed.
     """
     layer, groups, grid = _lambda_groups(model, name, image)
     place = _place(name, grid, row, column)
@@ -68,9 +68,9 @@ def lambda_maps(
 def with_lambda_maps(model: keras.Model, names: Sequence[str]) -> keras.Model:
     """Extends a classifier by the maps of lambda layers at all queries, for any batch.
 
-    Outputs are `probabilities`, and for each name `NAME_content` and `NAME_position`, those that
-    the layer has: `(batch, height, width, heads, height, width)`, first the row and column of the
-    query, then of the values. They are numbers of `lambda_maps`.
+    Outputs are `probabilities`, and for each name `NAME_content` and `NAME_position`, if the layer
+    has them: `(batch, height, width, heads, height, width)`, first the row and column of the query,
+    then of the values. They equal the maps of `lambda_maps`.
     """
     layers, outputs = lambda_layers(model), {"probabilities": model.output}
     for name in names:
@@ -82,16 +82,16 @@ def with_lambda_maps(model: keras.Model, names: Sequence[str]) -> keras.Model:
 
 
 def lambdas(model: keras.Model, name: str, image: np.ndarray, row: int, column: int) -> np.ndarray:
-    """Computes the lambdas of a lambda layer at one query: `(groups, k, v)`, one with multi-query.
+    """Computes the lambdas of a layer at one query: `(groups, k, v)`; multi-query: one group.
 
-    A lambda is the sum of content and position lambda (Eq. 1), the function of Eq. 2 that is
-    applied to the query. Arguments as for `lambda_maps`.
+    A lambda is the sum of content and position lambda (Eq. 1), which the layer applies to the query
+    (Eq. 2). Arguments as for `lambda_maps`.
     """
     layer, groups, grid = _lambda_groups(model, name, image)
     place = _place(name, grid, row, column)
     rows_by_group = []
     for group in groups:
-        # As many queries as they are deep, each of which picks one row of the lambda.
+        # With unit vectors as queries, outputs are the rows of the lambda.
         each = tf.eye(layer.key_dim, dtype=group.queries.dtype)
         each = tf.tile(each[None, None], (1, grid[0] * grid[1], 1, 1))
         rows = layer.apply_lambdas(group._replace(queries=each), Pairs(grid, grid))
@@ -121,7 +121,7 @@ def attention_maps(
     def outputs(values):
         values = tf.reshape(values, (1, *grid, layer.num_heads))
         heads = layer.attend(queries, keys, values, training=False)[0, row, column]
-        # So that head i, which sees some channels, has number i of the values on the diagonal.
+        # Tiled, so that the diagonal holds value channel i in the output of head i.
         return tf.tile(tf.reshape(heads, (layer.num_heads, channels)), (1, layer.groups))
 
     shape = (1, grid[0] * grid[1], layer.num_heads, 1)
@@ -143,7 +143,7 @@ class _AllMaps(keras.layers.Layer):
         places = grid[0] * grid[1]
 
         def weights(part: Group) -> Any:
-            # With a value channel for each place, which is 1 there, outputs are the weights.
+            # With one-hot values, one channel for each place, outputs are the weights.
             each = ops.eye(places, dtype=part.queries.dtype)[None, :, :, None]  # (1, m, m, 1)
             each = ops.tile(each, (ops.shape(features)[0], 1, 1, layer.intra_depth))
             group = part._replace(values=each)
@@ -157,7 +157,7 @@ class _AllMaps(keras.layers.Layer):
 
 
 def _by_kind(groups: Sequence[Group], weights: Callable[[Group], Any]) -> dict[str, list]:
-    """Computes the weights of each head group by its content and by its position lambda."""
+    """Applies `weights` to the content lambdas and to the position lambdas of head groups."""
     parts = {
         "content": [g._replace(embeddings=None, bias=None) for g in groups if g.keys is not None],
         "position": [g._replace(keys=None, bias=None) for g in groups if g.embeddings is not None],
@@ -194,7 +194,7 @@ def _lambda_groups(model: keras.Model, name: str, image: np.ndarray) -> Any:
 
 
 def _place(name: str, grid: tuple[int, int], row: int, column: int) -> int:
-    """Returns the number of a position in a grid."""
+    """Returns the row-major index of a position in a grid."""
     inside = zip((row, column), grid, strict=True)
     if not all(is_integer(index) and 0 <= index < size for index, size in inside):
         raise refusal(f"expected a position in the grid {grid} of {name}", f"({row!r}, {column!r})")

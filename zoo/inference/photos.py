@@ -1,4 +1,4 @@
-"""Image files that a command line names, and the file that its predictions are written to."""
+"""Image files on a command line, and a check of its output file."""
 
 import os
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ Photos = Annotated[
 def find_photos(names: Sequence[str], setting: str = "photos") -> list[Path]:
     """Returns the image files that are named, and all images in named folders, sorted.
 
-    Names are paths or patterns; errors begin with the setting that has them.
+    Names are paths or patterns; errors begin with the `setting` that lists them.
     """
     photos, notes = [], Notes()
     for name in names:

@@ -12,7 +12,7 @@ BAR = 30  # characters of the bar at probability 1
 
 
 def check_outputs(source: str, outputs: Mapping[str, Any]) -> None:
-    """Refuses named outputs with NaN or infinities; None, text and integers have none."""
+    """Refuses named outputs with NaN or infinities; None, text and integers always pass."""
     import numpy as np
 
     for name, values in outputs.items():
@@ -46,7 +46,7 @@ def describe(photo: Path, top: Sequence[ClassScore]) -> str:
 def write_json(
     config: Settings, predictions: Sequence[tuple[Path, Sequence[ClassScore]]], path: Path
 ) -> None:
-    """Writes the settings, and the index, name and probability of every class."""
+    """Writes the settings, and the index, name and probability of each predicted class."""
     settings = config.model_dump(
         mode="json", exclude={"photos", "output", "threshold"}, exclude_none=True
     )

@@ -56,7 +56,7 @@ class ClassifierSource(Source[Classifier]):
         return classifier, load_images(data, classifier.preprocessing)
 
     def held_out_files(self, most: int) -> tuple[list[bytes], np.ndarray | None]:
-        """Returns image files that it was not trained on, and labels if known: crops of samples."""
+        """Returns JPEG files not seen in training, and labels if known; here crops of samples."""
         with needs_extra("train"):
             from sklearn.datasets import load_sample_images
         parts = (
@@ -71,7 +71,7 @@ class ClassifierSource(Source[Classifier]):
 def at_size(
     classifier: Classifier, overrides: Mapping[str, Any], image_size: int | None
 ) -> Classifier:
-    """Builds a classifier for images of another size, with equal weights; None: its own size.
+    """Rebuilds a classifier for another image size, with the same weights; None: its own size.
 
     `overrides` are arguments of its constructor. Refuses weights whose shapes depend on the size.
     """
@@ -103,7 +103,7 @@ def check_size(image_size: Any) -> None:
 
 @contextmanager
 def fixed_size(trained_size: int, image_size: int | None) -> Iterator[None]:
-    """Puts the setting before the reason why a network cannot have images of another size."""
+    """Adds the setting to errors of networks that cannot have images of another size."""
     try:
         yield
     except ValueError as error:
@@ -114,14 +114,14 @@ def fixed_size(trained_size: int, image_size: int | None) -> Iterator[None]:
 
 
 def measured_at(size: int, image_size: int | None) -> str:
-    """Returns the size that an accuracy was measured at, if images have another."""
+    """Returns the image size of an accuracy as text; empty if `image_size` is the same."""
     return "" if image_size in (None, size) else f" of {size} x {size} pixels"
 
 
 def load_images(
     config: DataConfig, preprocessing: Preprocessing, trained: Mapping[str, Any] | None = None
 ) -> ImageData:
-    """Loads test images; a `resize` of the settings that was given replaces the network's."""
+    """Loads test images; a `resize` given in the settings replaces the network's."""
     if "resize" in config.model_fields_set:
         preprocessing = replace(preprocessing, resize=config.resize)
     return load_test_images(config, preprocessing.image_size, preprocessing, trained)

@@ -31,7 +31,7 @@ WEIGHTS = "model.safetensors"
 
 
 def _check_preprocessing(view: Preprocessing) -> None:
-    """Checks that images can be preprocessed so, and the means that `preprocess_input` has."""
+    """Checks size and interpolation, and that mean and std are as in `preprocess_input`."""
     if not 8 <= view.image_size <= 2048 or view.interpolation == "nearest":
         raise ValueError(
             "expected an image_size from 8 to 2048, and the interpolation bilinear, bicubic or "
@@ -88,7 +88,7 @@ class Description(BaseModel):
 class ClassifierDescription(Description):
     """The description of a classifier, with the accuracy on held-out images."""
 
-    task: Literal["classification"] = "classification"  # which older descriptions do not state
+    task: Literal["classification"] = "classification"  # older descriptions lack it
     class_names: list[str] = Field(min_length=2)
     preprocessing: Annotated[Preprocessing, checked_by(_check_preprocessing)]
     test: TestImages
@@ -128,7 +128,7 @@ class Published(ClassifierSource):
 
 
 def read(source: str, kind: type[D]) -> tuple[D, Path]:
-    """Returns the description of a published network and its weight file, maybe downloaded."""
+    """Returns the description of a published network and its weight file; may download them."""
     if not source.startswith(hub.PREFIX):
         folder = Path(source)
         description = _describe(folder / NETWORK, kind)
@@ -144,14 +144,14 @@ def read(source: str, kind: type[D]) -> tuple[D, Path]:
     repository, revision = hub.parse_address(source)
     path = hub.fetch(repository, [NETWORK], revision)
     description = _describe(path, kind)
-    # The cache names folders by commits: both files are from the same one.
+    # The cache names folders by commit: both files are from the same commit.
     weights = hub.fetch(repository, [WEIGHTS], path.parent.name, description.sha256)
     return description, weights
 
 
 @contextmanager
 def bounded_by(weights: Path) -> Iterator[None]:
-    """Refuses variables of networks built in the `with` block whose shapes a file does not hold.
+    """Limits networks built in the `with` block to variables whose shapes a weight file holds.
 
     A malicious description could request layers of any number and size. So each shape is looked up
     in the header of the file before memory is allocated. Other threads are not restricted. The

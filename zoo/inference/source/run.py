@@ -23,7 +23,7 @@ from zoo.inference.source.base import (
     measured_at,
 )
 
-FOLDER = "image_folder"  # the source whose test images may be a part that training held out
+FOLDER = "image_folder"  # data source that may hold out test images from the training images
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ class Run(ClassifierSource):
             return super().held_out_files(most)
 
     def _trained(self, data: DataConfig) -> dict[str, Any] | None:
-        """Returns the index of the run's images, or None where it cannot describe a folder.
+        """Returns the index of the run's images, or their numbers; None unless both are folders.
 
-        Their contents decide, not the path: the same images may be in another folder.
+        Contents decide, not the path: the same images may be in another folder.
         """
         if {data.source, run_folder.load_config(self.folder).data.source} != {FOLDER}:
             return None

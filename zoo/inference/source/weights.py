@@ -30,7 +30,7 @@ class Weights(ClassifierSource):
 
     model: str  # one of `zoo.registry.list_models()`
     weights: str  # "imagenet", a file, or an address on the hub
-    class_names: Sequence[str] | None = None  # None: of published weights, or ImageNet's
+    class_names: Sequence[str] | None = None  # None: classes of the weights, or ImageNet's
     image_size: int | None = None  # None: the size of the weights
     overrides: Mapping[str, Any] = field(default_factory=dict)  # arguments of the constructor
     create_model = staticmethod(create_model)
@@ -73,7 +73,7 @@ class Weights(ClassifierSource):
         return card_sections(self.model) if is_published_name(self.weights) else {}
 
     def for_data(self, class_names: Sequence[str], image_size: int) -> Self:
-        """See the base class; outputs of published weights keep their names, if data have some."""
+        """See the base class; published weights keep their class names if these cover the data."""
         if is_published_name(self.weights):
             named = () if self.class_names is None else (self.class_names,)
             class_names = _published_names(self.weights, named, class_names)
@@ -85,7 +85,7 @@ class Weights(ClassifierSource):
         try:
             classifier = source.load()
         except ValueError as error:
-            # A file has no names: its outputs may be all classes of ImageNet.
+            # A weight file has no class names: its outputs may be all classes of ImageNet.
             ids = [number for number, _ in classes_of()]
             if not set(source.class_names or ()) < set(ids):
                 raise
@@ -106,7 +106,7 @@ class Weights(ClassifierSource):
 def _published_names(
     weights: str, given: Sequence[Sequence[str]], names: Sequence[str]
 ) -> Sequence[str]:
-    """Names of all outputs, for data of these classes: of all of them, or of some."""
+    """Returns the names of all outputs in the naming of the data, which may have fewer classes."""
     for every in (*given, *zip(*classes_of(weights), strict=True)):  # ids, then words
         if set(names) <= set(every):
             return every
