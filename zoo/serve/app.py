@@ -27,7 +27,7 @@ with needs_extra("serve"):
     from starlette.responses import Response
     from starlette.routing import Route
 
-MAX_BODIES = 8  # bodies of the largest size that are in memory
+MAX_BODIES = 8  # bodies of the largest size that fit into memory together
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Model:
         await run_in_threadpool(self.close)
 
     def close(self) -> None:
-        """Waits for the batches that run; requests that wait are refused."""
+        """Waits for running batches; refuses waiting requests."""
         self._parser.shutdown(cancel_futures=True)
         self._batches.close()
 
@@ -86,7 +86,7 @@ class Model:
             raise rest.Refused("the server is stopping", 503) from None
 
     async def _predictions(self, request: Request) -> Response:
-        async with self._body(request) as body:  # first: a client that sends would miss the error
+        async with self._body(request) as body:  # first: a client still sending would miss an error
             self._check(request)
             parsed = await self._parsed(body, request.headers.get("content-encoding", ""))
         try:
@@ -99,7 +99,7 @@ class Model:
         return Response(content, media_type="application/json")
 
     async def _parsed(self, body: rest.Body, encoding: str) -> rest.Request:
-        """Parses a body, in a process of its own if threads would have to wait for it."""
+        """Parses a body; large ones in a separate process, because threads would wait for them."""
         encoding = encoding.strip().lower()
         content = await run_in_threadpool(rest.decompress, body, encoding, self.max_bytes)
         limits = (self._signatures, self.max_waiting)
@@ -154,7 +154,7 @@ class Model:
 
     @asynccontextmanager
     async def _body(self, request: Request) -> AsyncIterator[bytearray]:
-        """Reads a body to its end, but keeps no more of it than is allowed."""
+        """Reads a whole body, but keeps no more bytes than the limits allow."""
         body, size, full = bytearray(), 0, False
         try:
             try:
@@ -181,12 +181,12 @@ class Model:
 
 
 def _parser() -> ProcessPoolExecutor:
-    """Creates a process for large bodies, which starts when it is needed."""
+    """Creates a pool of one process for large bodies; the process starts with the first one."""
     return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _end_with_server)
 
 
 def _end_with_server() -> None:
-    """Leaves Ctrl-C to the server, and ends with it, even if it is killed."""
+    """Ignores Ctrl-C in this process, and ends it with the server, even if that is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     server: Any = multiprocessing.parent_process()
     threading.Thread(target=lambda: (server.join(), os._exit(1)), daemon=True).start()

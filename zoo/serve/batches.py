@@ -1,4 +1,4 @@
-"""Batches of the images of several requests."""
+"""Batching of images from several requests."""
 
 import threading
 from collections import deque
@@ -25,7 +25,7 @@ class _Job:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """Jobs of one kind fit into one batch."""
+        """Signature and shapes; jobs of the same kind fit into one batch."""
         return self.signature, *(array.shape[1:] for array in self.inputs.values())
 
 
@@ -33,7 +33,7 @@ class Batches:
     """Runs jobs in batches: each runtime takes what is waiting when it becomes free.
 
     So a single client waits for nobody, and many clients share a batch. If a batch fails, its
-    halves run by themselves: one bad image spoils no other request.
+    halves run separately: one bad image spoils no other request.
     """
 
     def __init__(self, runtimes: Sequence[Any], size: int) -> None:
@@ -59,7 +59,7 @@ class Batches:
         return job.outputs
 
     def close(self) -> None:
-        """Waits for the batches that run; others are canceled."""
+        """Waits for running batches; cancels waiting jobs."""
         self._threads.shutdown(cancel_futures=True)
 
     def _run_next(self) -> None:

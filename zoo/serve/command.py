@@ -20,10 +20,10 @@ from zoo.serve.exports import Export, find
 
 
 class ServeConfig(Settings):
-    """Serves an export of python -m zoo.export over HTTP, as TensorFlow Serving does by REST.
+    """Serves an export of python -m zoo.export over HTTP, by TensorFlow Serving's REST interface.
 
-    EXPORT is a folder of versions, of which the newest is served, or of one version. Requests of
-    several clients run in one batch. Examples:
+    EXPORT is the folder of one version, or of several, whose newest is served. Requests of several
+    clients run in one batch. Examples:
 
       python -m zoo.serve exports/lambda_resnet14
       python -m zoo.serve exports/lambda_resnet14/onnx/2 --port 8080 --threads 4
@@ -34,23 +34,23 @@ class ServeConfig(Settings):
     name: str = Field(default="", pattern=r"^[^/\s]*$")
     """Name of the model in requests; default: the export's."""
     host: str = Field(default="127.0.0.1", min_length=1)
-    """Address to listen on. The default is for this computer alone; 0.0.0.0 lets everyone in who
+    """Address to listen on. The default is for this computer alone; 0.0.0.0 lets in everyone who
     can reach it."""
     port: int = Field(default=8501, ge=0, le=65535)
     """Port to listen on; 0: a free one."""
     batch_size: BatchSize = 32
-    """Images that run at once, at most, of one request or several."""
+    """Largest number of images in a batch, of one request or several."""
     workers: int = Field(default=1, ge=1, le=64)
     """Batches that run at once."""
     threads: int = Field(default=0, ge=0, le=1024)
     """CPU threads of a batch; 0: one per core."""
     max_mb: float = Field(default=32, gt=0, le=1024)
-    """MiB of a request, at most."""
+    """Largest request in MiB."""
     max_waiting: int = Field(default=1024, ge=1, le=2**20)
-    """Images that wait, at most; further requests are refused with status 503."""
+    """Largest number of waiting images; further requests are refused with status 503."""
     timeout: float = Field(default=60, gt=0, le=3600)
-    """Seconds within which the head of a request has to arrive, then its body, and the client has
-    to read the response."""
+    """Seconds that the head of a request may take to arrive, then its body, then the client to read
+    the response."""
 
 
 def run(config: ServeConfig) -> None:
@@ -78,7 +78,7 @@ def run(config: ServeConfig) -> None:
         if not ipaddress.ip_address(host).is_loopback:
             print(f"warning: all who can reach {host}:{port} can send requests", file=sys.stderr)
         print(ready(export, model.name, host, port), flush=True)
-        with closing(model):  # also after a second Ctrl+C, which skips the end of the application
+        with closing(model):  # also after a second Ctrl+C, which skips the app's shutdown
             server(model).run(sockets=[listener])
     print("stopped", flush=True)
 
@@ -95,7 +95,7 @@ def ready(export: Export, name: str, host: str, port: int) -> str:
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """Creates a socket with an address of this machine that is free."""
+    """Binds a socket to a free address of this machine."""
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

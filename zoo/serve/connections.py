@@ -12,10 +12,10 @@ with needs_extra("serve"):
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # that may be open; -1: any number
+FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # open files, at most; -1: any number
 MAX_CONNECTIONS = min(512, FILES // 2) if FILES > 0 else 512
-PART = 2**13  # bytes that are read at once: with chunks of a byte, 256 KiB would take seconds
-GRACE = 10  # seconds for the requests that run when the server is interrupted
+PART = 2**13  # bytes read at once: in chunks of one byte, 256 KiB would block for seconds
+GRACE = 10  # seconds that running requests have left when the server is interrupted
 
 
 def server(model: Model) -> uvicorn.Server:
@@ -32,9 +32,9 @@ def server(model: Model) -> uvicorn.Server:
 
 
 class Connection(H11Protocol, asyncio.BufferedProtocol):
-    """Connection that ends if no head arrives in `timeout` seconds, or a response is not read.
+    """Connection that closes if no head arrives, or a response is not read, in `timeout` seconds.
 
-    If there are too many, the one that has waited longest for a head ends.
+    Of too many connections, the one that has waited longest for a head closes.
     """
 
     def __init__(self, *args: Any, timeout: float, idle: dict["Connection", None], **more: Any):
@@ -55,7 +55,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         self._wait_for_head()
         if len(self.connections) > MAX_CONNECTIONS:
             longest = next(iter(self._idle))
-            longest._end_wait_for_head()  # it counts until the loop has ended it
+            longest._end_wait_for_head()  # it counts until the loop has closed it
             longest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:

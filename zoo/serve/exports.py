@@ -1,4 +1,4 @@
-"""Exports on disk: their place, name and version, and runtimes of them."""
+"""Exports on disk: location, name, version and runtimes."""
 
 import base64
 import os
@@ -29,7 +29,7 @@ class Export:
 
     @property
     def version(self) -> str:
-        """Number of the version; 1 for a folder that is no number."""
+        """Number of the version; 1 if the folder's name is not a number."""
         return self.folder.name if self.folder.name.isdecimal() else "1"
 
     @property
@@ -41,8 +41,8 @@ class Export:
     def load(self, count: int = 1, threads: int = 0) -> list[Runtime]:
         """Loads runtimes, and runs every signature once, because first calls are slow.
 
-        `count` runtimes run at once. All share one SavedModel, whose number of threads is
-        TensorFlow's; other formats have `threads` each, 0: one per core.
+        `count` batches can run at once. All share one SavedModel, with TensorFlow's number of
+        threads; runtimes of other formats have `threads` each, 0: one per core.
         """
         form, shared = FORMATS[self.format_name], self.format_name == SAVED_MODEL
         try:
@@ -91,6 +91,6 @@ def _newest(folder: Path) -> Path | None:
 
 
 def _example(dtype: str, shape: Sequence[int]) -> np.ndarray:
-    """Returns an input of one image; sides that may have any size have 64 pixels."""
+    """Returns an input of one image, or of a static batch; sides of any size have 64 pixels."""
     sizes = [abs(shape[0]), *(64 if size < 0 else size for size in shape[1:])]
     return np.full(sizes, PNG, object) if dtype == "string" else np.zeros(sizes, dtype)

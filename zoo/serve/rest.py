@@ -27,7 +27,7 @@ with needs_extra("serve"):
 
 B64 = 'standard base64 of a file in {"b64": "..."}, encoded once, without a prefix like "data:"'
 INVALID_ARGUMENT = 3  # error code of TensorFlow
-FEW = 2**18  # commas and brackets of a body; it is parsed in some milliseconds
+FEW = 2**18  # commas and brackets of a body that takes some milliseconds to parse
 MAX_MEGAPIXELS = 100  # of all image files of a request
 MAX_VALUES = 2**25  # numbers of a response
 
@@ -50,7 +50,7 @@ class Request:
 
     signature: str
     inputs: Mapping[str, np.ndarray]  # of the same length, at least 1
-    by_row: bool  # instances and predictions, else inputs and outputs
+    by_row: bool  # whether JSON has instances and predictions, not inputs and outputs
 
 
 def decompress(body: Body, encoding: str, max_bytes: int) -> Body:
@@ -106,8 +106,8 @@ def read_request(body: Body, signatures: Signatures, max_images: int) -> Request
 def is_large(body: Body, signatures: Signatures, max_images: int) -> bool:
     """Returns whether parsing a body would keep other requests waiting.
 
-    Raises `Refused` for more elements than the images of any signature have, before they are
-    objects.
+    Raises `Refused` for more elements than `max_images` images of any signature have, before
+    Python objects are made of them.
     """
     commas, brackets = body.count(b","), body.count(b"[") + body.count(b"{")
     if commas + brackets <= FEW:
@@ -126,7 +126,7 @@ def is_large(body: Body, signatures: Signatures, max_images: int) -> bool:
 
 
 def _no_json(body: bytes, error: orjson.JSONDecodeError) -> str:
-    """Describes why a body is no JSON that can be read."""
+    """Describes why a body cannot be read as JSON."""
     if not body.strip():
         return "expected a JSON object. Received: an empty body"
     if body.startswith(b"\x1f\x8b"):
@@ -169,7 +169,7 @@ def write_response(outputs: Mapping[str, np.ndarray], by_row: bool) -> bytes:
 
 
 def _dumps(content: Any) -> bytes:
-    """Writes one row: a function of Python, between whose calls other threads run."""
+    """Writes one row; between calls of this Python function, other threads run."""
     return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
@@ -197,7 +197,7 @@ def metadata(name: str, version: str, signatures: Signatures) -> dict[str, Any]:
 
 
 def refusal(error: Exception, request: Request) -> Refused:
-    """Describes an error of a runtime."""
+    """Converts an error of a runtime to a `Refused`."""
     # Only TensorFlow's graphs read files; other inputs were checked before.
     if getattr(error, "error_code", None) != INVALID_ARGUMENT:
         return Refused(f"{type(error).__name__}: {error}", 500)
@@ -234,7 +234,7 @@ def check_count(count: int, max_images: int) -> None:
 
 
 def _array(name: str, values: Any, dtype: str, shape: Sequence[int], max_images: int) -> np.ndarray:
-    """Returns an array of exactly this type; text is no number, and fractions are no integers."""
+    """Returns an array of exactly this dtype: no text for numbers, no fractions for integers."""
 
     def refused(received: object) -> Refused:
         expected = f"{dtype} of shape {tuple(shape)}, -1 for any size"
@@ -245,7 +245,7 @@ def _array(name: str, values: Any, dtype: str, shape: Sequence[int], max_images:
     check_count(len(values), max_images)
     is_text, is_float = dtype == "string", dtype.startswith("float")
     sizes, flat = [], [values]
-    # Level by level, to the first list that does not fit: arrays of ragged lists take minutes.
+    # Checks level by level, to the first list that does not fit: ragged lists cost NumPy minutes.
     for size in shape:
         first = flat[0] if flat else []
         sizes.append(len(first) if size < 0 and isinstance(first, list) else size)
