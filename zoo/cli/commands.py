@@ -16,7 +16,7 @@ class Command(NamedTuple):
 
 
 def _command(summary: str, settings: str, backends: Sequence[str] = ON_TENSORFLOW) -> Command:
-    """Returns the row of settings whose module has `run`, for every task."""
+    """Returns the row of a command for all tasks; the module of its settings has `run`."""
     return Command(summary, {DEFAULT: place(f"zoo.{settings}", backends)})
 
 
@@ -39,7 +39,7 @@ BENCHMARK = {
     "serving": "latency of Keras and of every exported format",
     "accelerator": "layers and networks on a GPU or TPU, within minutes",
 }
-# Modules by name: each is imported when its command starts. Elsewhere, imports are statements.
+# Modules are named by strings, so that each is imported only when its command starts.
 COMMANDS = {
     "list": _command("list the models of the zoo", "list.command:ListConfig", BACKENDS),
     "train": _by_task("train a network, or resume a run", "train"),

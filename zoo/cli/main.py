@@ -1,4 +1,4 @@
-"""Start of commands: `python -m zoo.VERB`, or `lambda-keras VERB`."""
+"""Entry points of commands: `python -m zoo.VERB`, or `lambda-keras VERB`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,9 +11,9 @@ from zoo.errors import unknown
 
 
 class Verb:
-    """A verb of the table, as a function of its arguments that returns what the command does.
+    """A verb of the table as a function: takes the arguments, returns the command's result.
 
-    In the `module` of that name that Python was started with, it runs at once.
+    If `module` is `"__main__"`, the command runs at once.
     """
 
     def __init__(self, name: str, module: str = ""):
@@ -27,7 +27,7 @@ class Verb:
         return _run(*self.parse(arguments))
 
     def parse(self, arguments: Sequence[str], task: str | None = None) -> tuple[Place, Any]:
-        """Returns where the command is, and its settings; by default of the task that they name."""
+        """Returns the command's place and settings; `task` None: the task that arguments name."""
         program, command, rest = _find(self.program, self.command, arguments)
         if self.by_task:
             place = named_task(task or find_task(options(rest)), command.places)
@@ -41,7 +41,7 @@ class Verb:
 
 
 def main() -> None:
-    """Runs the verb of the first argument of this process with the other arguments."""
+    """Runs the verb that this process's first argument names, with the other arguments."""
     run_command(_lambda_keras)
 
 
@@ -60,7 +60,7 @@ def _lambda_keras(arguments: Sequence[str]) -> Any:
 
 
 def _find(program: str, command: Command, arguments: Sequence[str]) -> Any:
-    """Finds the part of a command that the first argument names; ends after its `--help`."""
+    """Finds the part of a command that the first argument names; exits after its `--help`."""
     if not command.parts:
         return program, command, arguments
     name, *others = arguments or ["--help"]

@@ -21,7 +21,7 @@ def run_command(command: Callable[[Sequence[str]], Any]) -> None:
     # TensorFlow reads the level once, at its import. Its log has errors about CUDA on machines
     # without a GPU; errors of a command are Python exceptions.
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3":
-        # The libraries' loggers in Python; without a handler they would make ones for warnings.
+        # Without a handler, the Python loggers of libraries would add one that prints warnings.
         errors = logging.StreamHandler()
         errors.setLevel(logging.ERROR)
         logging.basicConfig(handlers=[errors])
@@ -30,7 +30,7 @@ def run_command(command: Callable[[Sequence[str]], Any]) -> None:
         command(sys.argv[1:])
     except Exception as error:
         message = str(error)
-        # The client of buckets has its own types; what it says ends with the name of an object.
+        # The client of buckets has its own types; its messages end with the name of an object.
         from_bucket = "tensorflow" in type(error).__module__ and BUCKETS[0] in message
         if not from_bucket and not isinstance(error, ValueError | OSError | ImportError):
             raise

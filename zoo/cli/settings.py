@@ -43,7 +43,7 @@ STRICT = ConfigDict(
 
 
 class _NoEmptyText(BaseModel):
-    """Refuses empty text, most likely a variable of a shell, unless it is the default.
+    """Refuses empty text, most likely an unset shell variable, unless it is the default.
 
     Pydantic's own limit of length would refuse names of files that are not UTF-8, too.
     """
@@ -67,7 +67,7 @@ class Section(_NoEmptyText):
 class Settings(BaseSettings, _NoEmptyText):
     """Settings of one command; the docstring of a subclass is the head of its `--help`.
 
-    The command line has priority over the YAML file, and that over defaults.
+    The command line overrides the YAML file, which overrides defaults.
     """
 
     model_config = SettingsConfigDict(
@@ -86,7 +86,7 @@ class Settings(BaseSettings, _NoEmptyText):
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Leaves environment variables out, which are not saved with a run."""
+        """Leaves out environment variables, because they are not saved with a run."""
         return init_settings, _ConfigFile(settings_cls)
 
     @classmethod
@@ -119,7 +119,7 @@ class Settings(BaseSettings, _NoEmptyText):
 
     @property
     def command(self) -> str:
-        """The command line that the settings come from; empty for settings of Python."""
+        """The command line that the settings come from; empty for settings made in Python."""
         return self._command
 
     def to_yaml(self) -> str:
@@ -134,7 +134,7 @@ class _ConfigFile(YamlConfigSettingsSource):
 
 
 def _fields(group: Any, section: Sequence[str | int]) -> dict[str, FieldInfo]:
-    """Returns the fields of a section; none of a value, such as a tuple, which has no section."""
+    """Returns the fields of a section; none if the keys lead into a value, such as a tuple."""
     for key in section:
         field = group.model_fields.get(str(key))
         group = field and field.annotation
@@ -196,7 +196,7 @@ def _unrecognized(group: type[BaseModel], error: SettingsError, words: Sequence[
 def _quoted(cls: type[Settings], arguments: Sequence[str]) -> list[str]:
     """Quotes positional arguments: pydantic-settings splits them at commas.
 
-    Positional arguments come last, because argparse takes them from one place alone.
+    Positional arguments come last, because argparse accepts them in one place only.
     """
     fields, mark = cls.model_fields.items(), get_args(CliPositionalArg)[1]
     lists = [n for n, f in fields if mark in f.metadata and get_origin(f.annotation) is list]

@@ -1,4 +1,4 @@
-"""The table of tasks; and the task of a run, a published network, a file or a command line."""
+"""Table of tasks; finds the task of a run, a published network, a file or a command line."""
 
 import json
 import os
@@ -41,8 +41,8 @@ def place(settings: str, backends: Sequence[str] = ON_TENSORFLOW) -> Place:
     return Place(settings, settings.partition(":")[0] + ":run", backends)
 
 
-# What is written states its task: runs in config.yaml, published networks in lambda_keras.json,
-# exports in their model card. Modules by name are imported when they are needed.
+# Written files state their task: runs in config.yaml, published networks in lambda_keras.json,
+# exports in their model card. Modules are named by strings, to be imported when they are needed.
 TASKS = {
     "classification": Task(
         commands={
@@ -78,7 +78,7 @@ TASKS = {
         marks={"data": {"test_batch_size"}, "training": {"steps"}},
     ),
 }
-DEFAULT = next(iter(TASKS))  # of what states none and has no marks
+DEFAULT = next(iter(TASKS))  # task of files that state none and have no marks
 
 
 def find_task(given: Mapping[str, Any]) -> str:
@@ -86,8 +86,8 @@ def find_task(given: Mapping[str, Any]) -> str:
 
     Args:
         given: Settings by name, of a file, a command line or Python: `task`, `run`, `model` and
-            `config` count, in this order, then the marks of the tasks. Files that cannot be read
-            are of the first task, whose commands read them again and say what is wrong.
+            `config` count, in this order, then the marks of the tasks. Unreadable files count as
+            the first task, whose commands read them again and report what is wrong.
     """
     if given.get("task") is not None:
         return given["task"]
@@ -138,7 +138,7 @@ def load(name: str) -> Any:
 def is_place(model: str) -> bool:
     """Returns whether --model is a folder or an address, not the name of a model.
 
-    The name of a model of the zoo is no folder; `./NAME` is.
+    The name of a model in the zoo never counts as a folder; `./NAME` does.
     """
     return model not in TABLE and (os.sep in model or os.path.isdir(model))
 
@@ -161,7 +161,7 @@ def _task_of_file(settings: Mapping[str, Any]) -> str:
 
 
 def _read(file: str) -> dict[str, Any]:
-    from zoo.fields import read_settings  # of the extra `train`, whose absence commands report
+    from zoo.fields import read_settings  # needs the extra `train`; commands report its absence
 
     try:
         return read_settings(file)
