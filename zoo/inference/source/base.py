@@ -56,7 +56,7 @@ class ClassifierSource(Source[Classifier]):
         return classifier, load_images(data, classifier.preprocessing)
 
     def held_out_files(self, most: int) -> tuple[list[bytes], np.ndarray | None]:
-        """Returns JPEG files not seen in training, and labels if known; here crops of samples."""
+        """Returns image files not seen in training, and labels if known; here crops of samples."""
         with needs_extra("train"):
             from sklearn.datasets import load_sample_images
         parts = (
@@ -114,7 +114,7 @@ def fixed_size(trained_size: int, image_size: int | None) -> Iterator[None]:
 
 
 def measured_at(size: int, image_size: int | None) -> str:
-    """Returns the image size of an accuracy as text; empty if `image_size` is the same."""
+    """Returns the image size of an accuracy as text; empty unless images have another."""
     return "" if image_size in (None, size) else f" of {size} x {size} pixels"
 
 

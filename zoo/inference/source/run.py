@@ -90,7 +90,7 @@ class Run(ClassifierSource):
             return super().held_out_files(most)
 
     def _trained(self, data: DataConfig) -> dict[str, Any] | None:
-        """Returns the index of the run's images, or their numbers; None unless both are folders.
+        """Returns the index or counts of the run's images; None unless both are image folders.
 
         Contents decide, not the path: the same images may be in another folder.
         """
