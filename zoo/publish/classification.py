@@ -18,7 +18,7 @@ from zoo.run_folder import load_config, load_metrics
 
 
 class ClassifierPublisher(Publisher[Classifier]):
-    """Keras' own files, and the weights as safetensors."""
+    """Publisher of classifiers: Keras' own files, and the weights as safetensors."""
 
     task = "image-classification"
     use = files("zoo.publish").joinpath("classification.md").read_text("utf-8")

@@ -61,7 +61,7 @@ class PublishConfig(Settings):
     """License of the weights by its SPDX identifier, such as cc-by-4.0; None: none is stated, and
     others may not know what they may do with them."""
     private: bool = False
-    """hf://: a new repository is for its owner alone."""
+    """hf://: makes a new repository private."""
     overwrite: bool = False
     """Replace a model that was published into the folder."""
 
@@ -82,7 +82,7 @@ class PublishConfig(Settings):
 
 
 def address_of(target: Path) -> str:
-    """Returns the folder for the model card: as it was given, unless it tells of this machine."""
+    """Returns the folder for the model card: as passed, or its name if the path is private."""
     private = target.is_absolute() or not {"..", "~"}.isdisjoint(target.parts)
     return target.resolve().name if private else str(target)
 

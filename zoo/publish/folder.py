@@ -24,7 +24,7 @@ FILES = {CARD, NETWORK, WEIGHTS, model_card.LABELS, *KERAS_FILES}
 
 
 def check_is_free(folder: Path, overwrite: bool) -> None:
-    """Refuses other folders than empty ones, and published networks unless `overwrite` is true."""
+    """Refuses folders that are not empty, except published networks if `overwrite` is true."""
     restore(folder)
     paths = [path for path in folder.iterdir() if not is_partial(path)] if folder.is_dir() else []
     if not paths:
@@ -53,7 +53,7 @@ N = TypeVar("N")
 
 
 class Publisher(ABC, Generic[N]):
-    """How networks of a task are published."""
+    """Publisher of the networks of a task."""
 
     task: str  # name on the hub
     use: str  # Markdown for the model card; `{address}` stands for the network's
@@ -108,11 +108,11 @@ def write(
         front_matter = _front_matter(contents, publisher.task)
         model_card.write(temporary / CARD, contents.title, fields, sections, front_matter)
         check_same(publisher, network, temporary)
-        check_is_free(folder, overwrite)  # again, after a while
+        check_is_free(folder, overwrite)  # again, as writing takes a while
 
 
 def check_same(publisher: Publisher[N], network: Any, folder: Path) -> None:
-    """Loads the folder in every way, and compares the network bit by bit."""
+    """Loads the folder in every format, and compares the network bit by bit."""
     expected = [np.asarray(array) for array in network.model.get_weights()]
     for model, same in publisher.read(network, folder):
         received = model.get_weights()
