@@ -17,7 +17,7 @@ from zoo.inference.source.kinds import choose
 from zoo.plots.lambda_maps import VIEW, draw_maps, draw_position
 
 TOP = 5
-WIDE = 240  # pixels for the name of a layer; phones show no two next to each other
+WIDE = 240  # pixels for the name of a layer; on phones, controls are stacked
 MEAN = -1  # mean over heads, in place of the index of a head
 HELP_MAPS = (
     "At each position of its grid, a lambda layer makes its output from the values of all "
@@ -52,7 +52,7 @@ class Demo:
     def look(
         self, photo: str | None, layer: str, head: int, x: int, y: int
     ) -> tuple[np.ndarray | None, str, np.ndarray | None]:
-        """Draws a position, in pixels of the preprocessed image, and its titled lambda maps."""
+        """Draws the position at pixel (x, y) of the preprocessed image, and its lambda maps."""
         if photo is None:
             return NOTHING
         with telling_what_is_wrong(photo):

@@ -53,7 +53,7 @@ class DemoConfig(ClassifierOptions):
     """
 
     host: str = Field(default="127.0.0.1", min_length=1)
-    """Address to listen on. The default is for this computer alone; 0.0.0.0 lets everyone in who
+    """Address to listen on. The default is for this computer alone; 0.0.0.0 lets in everyone who
     can reach it and knows the password."""
     port: int = Field(default=7860, ge=1, le=65535)
     """Port to listen on."""
@@ -75,7 +75,7 @@ def run(config: DemoConfig) -> None:
     received = f"host={config.host!r}, password_file=None"
     require(password is not None or is_private, expected, received)
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # Gradio reads it on import
-    from zoo.demo.page import serve  # fails before the work without Gradio
+    from zoo.demo.page import serve  # fails before the model is loaded, without Gradio
 
     show(config, task_part("demo", config)(config), serve, password, is_private)
 
@@ -87,7 +87,7 @@ def show(
     password: str | None,
     is_private: bool,
 ) -> None:
-    """Serves a page, with a folder for uploads that is removed then."""
+    """Serves a page, with a temporary folder for uploads."""
     # Gradio's default folder for uploads is shared by all pages on this machine.
     with tempfile.TemporaryDirectory(prefix="lambda_keras-") as folder:
         os.environ.setdefault("GRADIO_TEMP_DIR", folder)

@@ -33,8 +33,8 @@ def serve(
 ) -> None:
     """Serves the page of `demo.build()` until it is interrupted, behind a password if there is one.
 
-    If the address is private, reachable from this computer only, requests for other host names are
-    refused, against DNS rebinding, unless `url`, the address of a proxy, has the name.
+    A private address is reachable from this computer only; requests for other host names are then
+    refused, against DNS rebinding. The host name of `url`, the address of a proxy, is allowed.
     """
     names = (host, f"[{host}]", "127.0.0.1", "[::1]", "localhost")
     names += () if url is None else (urlsplit(url).hostname or "",)
@@ -42,7 +42,7 @@ def serve(
     def is_known(_: str, tried: str) -> bool:
         return secrets.compare_digest(tried.encode(errors="replace"), (password or "").encode())
 
-    # SIGTERM, which ends services, acts like Ctrl+C, after which images are deleted.
+    # SIGTERM, which ends services, acts like Ctrl+C, so that images are deleted.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     page = demo.build()
     page.launch(
@@ -85,7 +85,7 @@ def page_of(name: str, text: str) -> Iterator["Page"]:
 
 
 def upload() -> gr.Image:
-    """Creates the upload field for an image, which passes on the path of the file."""
+    """Creates the upload field for an image; its value is the path of the file."""
     sources: Any = ["upload", "clipboard"]
     photo = gr.Image(label="Image", type="filepath", image_mode=None, sources=sources, height=320)
     # Gradio would open the file itself, with poorer messages for damaged files.
