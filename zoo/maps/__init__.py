@@ -1,1 +1,1 @@
-"""Attention maps beside lambdas (Figure 1)."""
+"""Attention maps compared with lambdas (Figure 1)."""

@@ -1,4 +1,4 @@
-"""Draws attention maps beside lambdas: `python -m zoo.maps photo.jpg --run RUN`."""
+"""Draws attention maps and lambdas: `python -m zoo.maps photo.jpg --run RUN`."""
 
 from zoo.cli.main import Verb
 

@@ -1,4 +1,4 @@
-"""Attention maps beside lambdas (Figure 1): `python -m zoo.maps photo.jpg --run RUN`."""
+"""Draws attention maps and lambdas (Figure 1): `python -m zoo.maps photo.jpg --run RUN`."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class MapsConfig(WeightsOptions):
-    """Draws what the last layer of each network makes of an image, for some of its queries.
+    """Draws attention maps or lambdas of each network's last such layer, at queries of an image.
 
-    An attention layer makes a map of weights for each query; a lambda layer a matrix, its lambda.
-    The weights that a lambda layer gives to each place are drawn, too, though it never forms them.
+    For each query, an attention layer computes a map of weights, a lambda layer a matrix, its
+    lambda. Weights that the lambda has for each place are drawn, too; the layer never forms them.
 
     Examples:
       python -m zoo.maps photo.jpg --run runs/lambda --beside runs/global --output maps.png
@@ -29,7 +29,7 @@ class MapsConfig(WeightsOptions):
 
     photos: Photos
     beside: list[LocalPath] = Field(default=[])
-    """Folders of further finished runs, of equal images, to draw below."""
+    """Folders of further finished runs to draw below, with the same image and map size."""
     queries: list[Annotated[str, Field(pattern=r"^\d+:\d+$")]] = Field(default=[])
     """Rows and columns of queries, from 0, e.g. 1:0,6:7; none: three on the diagonal."""
     output: Annotated[OutputFile, named(".png")]
