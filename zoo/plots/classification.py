@@ -101,7 +101,7 @@ def plot_scores(
 ) -> None:
     """Draws images with bars for their most probable classes into a PNG file.
 
-    Each has a heading, pixels in [0, 255], and names and probabilities of classes.
+    Each image has a heading, pixels in [0, 255], and names and probabilities of classes.
     """
     columns = min(len(images), 2)
     rows, most = -(-len(images) // columns), len(images[0][2])
@@ -200,17 +200,17 @@ def _draw_pairs(
 def plot_selection(
     curves: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]], title: str, path: Path
 ) -> None:
-    """Draws what thresholds of the score keep, and their precision, into a PNG file.
+    """Draws kept images and their precision, by threshold of the score, into a PNG file.
 
-    A curve has thresholds, the fraction of images with such a score or a higher one, and the
-    fraction of these whose prediction is right; its name labels a line.
+    A curve has thresholds, the fraction of images that score at least as high, and the fraction of
+    these whose prediction is right; its name labels a line.
     """
     figure = new_figure(10, 4.2, title)
     by_threshold, by_kept = figure.subplots(1, 2)
     colors = (TEST,) if len(curves) == 1 else (TRAIN, TEST)
     for (name, (threshold, kept, precision)), color in zip(curves.items(), colors, strict=True):
         suffix = f", {name}" if name else ""
-        # From a score to the next one below it, a threshold keeps the same images.
+        # All thresholds between two neighboring scores keep the same images.
         style = {"color": color, "drawstyle": "steps-post"}
         by_threshold.plot(threshold, 100 * precision, **style, label=f"precision{suffix}")
         by_threshold.plot(threshold, 100 * kept, **style, ls=":", label=f"images kept{suffix}")

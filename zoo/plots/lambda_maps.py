@@ -52,7 +52,7 @@ def draw_maps(
 
 @dataclass(frozen=True)
 class Row:
-    """Pictures of one layer, one for each of some queries: maps over the image, or matrices."""
+    """Plots of one layer, one for each query: maps over the image, or matrices."""
 
     title: str
     pictures: Sequence[np.ndarray]  # `(height, width)` of the grid, or `(k, v)`
@@ -67,7 +67,7 @@ def plot_rows(
     rows: Sequence[Row],
     path: Path,
 ) -> None:
-    """Draws an image with queries, rows and columns of a grid, and rows of layers, into a PNG."""
+    """Draws an image with queries, `(row, column)` of a grid, and layers below, into a PNG file."""
     figure = new_figure(2.6 * len(queries), 2.95 * (1 + len(rows)))
     parts = figure.subfigures(1 + len(rows), 1, squeeze=False).flat
     inputs, *others = parts

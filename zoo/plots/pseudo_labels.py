@@ -1,4 +1,4 @@
-"""Figure of pseudo-labels: their scores and classes."""
+"""Figures of pseudo-labels: scores, classes and images."""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -15,7 +15,7 @@ MAX_NAMES = 20  # classes whose names are legible below bars
 def plot_labels(
     scores: np.ndarray, classes: np.ndarray, class_names: Sequence[str], title: str, path: Path
 ) -> None:
-    """Draws numbers of images by score, in equal bins of [0, 1], and by class, into a PNG file.
+    """Draws image counts by score, in equal bins of [0, 1], and by class, into a PNG file.
 
     Many classes are sorted by their number of images, and have no names.
     """

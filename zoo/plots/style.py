@@ -30,7 +30,7 @@ styled = rc_context(
 
 def new_figure(width: float, height: float, title: str = "") -> Figure:
     """Creates an empty figure of a size in inches, with a title at the left."""
-    # A Figure of its own, not pyplot: no list of open figures, and no display.
+    # Without pyplot, which keeps a list of open figures and may need a display.
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     if title:
@@ -51,7 +51,7 @@ def bare_axis(width: float, height: float) -> Axes:
 def image_grid(
     count: int, columns: int, width: float, height: float, title: str
 ) -> tuple[Figure, list[Axes]]:
-    """Creates a figure with an empty place of a size in inches for each of some images."""
+    """Creates a figure with `count` empty axes for images, of a size in inches."""
     rows = -(-count // columns)
     figure = new_figure(width * columns, height * rows + 0.5, title)
     axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
