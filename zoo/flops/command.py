@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class FlopsConfig(Settings):
     """Counts the floating-point operations of a model for one image, by the paper's conventions.
 
-    Two for each multiply-accumulate; position lambdas see the scope, at most the whole map. With
-    --batch also the memory of what grows with pairs of positions (Table 4): attention maps, and the
-    embeddings of position lambdas, which are the same for the whole batch. Example (D.2):
+    A multiply-accumulate counts as two; position lambdas see the scope, at most the whole map.
+    --batch adds the memory that grows with pairs of positions (Table 4): attention maps, and the
+    embeddings of position lambdas, which the batch shares. Example (D.2):
 
       python -m zoo.flops lambda_resnet420 --batch 32 --dtype bfloat16 --overrides mixer=global
     """
@@ -30,9 +30,9 @@ class FlopsConfig(Settings):
     overrides: TypedValues = Field(default={})
     """Other constructor arguments, e.g. --overrides placement=CLLL,scope=[7,7,7,23]"""
     batch: BatchSize | None = None
-    """Images of a batch whose attention maps are counted; None: they are not."""
+    """Batch size for the memory of attention maps; None: not counted."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Type of the numbers in attention maps."""
+    """Dtype of attention maps."""
 
 
 def run(config: FlopsConfig) -> None:
@@ -67,10 +67,10 @@ def run(config: FlopsConfig) -> None:
 
 
 def count_maps(model: "keras.Model", batch: int) -> Counter[tuple[str, str, int]]:
-    """Counts the layers of each stage, size of the feature map, and number of elements.
+    """Counts layers by stage, size of the feature map, and number of elements.
 
-    Elements are of attention maps, or of embeddings of position lambdas. Embeddings that
-    layers share count once for each size (Table 4).
+    Elements are of attention maps, or of embeddings of position lambdas. Embeddings that layers
+    share count once for each size (Table 4).
     """
     from lambda_keras.applications.flops import calls
 
