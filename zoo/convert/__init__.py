@@ -1,1 +1,1 @@
-"""Weights from elsewhere as a `.weights.h5` file."""
+"""Conversion of weights to a `.weights.h5` file: `python -m zoo.convert`."""

@@ -1,4 +1,4 @@
-"""Converts weights of other libraries: `python -m zoo.convert --help`."""
+"""Converts weights to a `.weights.h5` file: `python -m zoo.convert --help`."""
 
 from zoo.cli.main import Verb
 

@@ -1,4 +1,4 @@
-"""Weights from elsewhere as a `.weights.h5` file: `python -m zoo.convert`."""
+"""Converts published or PyTorch weights to a `.weights.h5` file: `python -m zoo.convert`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +28,7 @@ model = {constructor}({call})
 
 
 class ConvertConfig(Settings):
-    """Converts weights to a .weights.h5 file, and writes a model card (.md) beside it.
+    """Converts weights to a .weights.h5 file, and writes a model card (.md) next to it.
 
     Sources: imagenet (published weights), hf://owner/repo (a repository of the Hugging Face hub),
     or a path: .safetensors, .weights.h5, or a checkpoint of PyTorch (.pth, .pt, .bin, .tar), for
@@ -47,7 +47,7 @@ class ConvertConfig(Settings):
     overrides: TypedValues = Field(default={})
     """Other constructor arguments, e.g. --overrides classes=7"""
     overwrite: bool = False
-    """Replace files that are there."""
+    """Replace existing files."""
 
 
 def run(config: ConvertConfig, create_model: Callable[..., Any] = create_model) -> None:
@@ -94,7 +94,7 @@ def read_pytorch(path: Path) -> "dict[str, np.ndarray]":
         import torch  # pyright: ignore[reportMissingImports]
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # damaged pickles fail in every way there is
+    except Exception as error:  # damaged pickles raise errors of all kinds
         from lambda_keras.weights.hub import why_pointer
 
         reason = why_pointer(path) or (str(error) or type(error).__name__).splitlines()[0]
