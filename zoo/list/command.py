@@ -34,14 +34,14 @@ class ListConfig(Settings):
     pretrained: bool = False
     """Only models with published weights."""
     results: bool = False
-    """Every published accuracy of these models instead of one of each, with the times that stand
-    beside it: s/step trains 1024 images, images/s is inference, on 8 TPUv3 cores."""
+    """Every published accuracy of these models instead of one of each, with its published times:
+    s/step trains 1024 images, images/s is inference, both on 8 TPUv3 cores."""
     timm: bool = False
     """timm's results of its networks among these models: top-1 on ImageNet and robustness test
     sets, and images/s by device and compiler. In markdown the best of equal blocks are bold; json
     has top-5, batches, and timm's files with their date, too."""
     format: Literal["table", "json", "markdown"] = "table"
-    """Of the list."""
+    """Format of the list."""
 
 
 def run(config: ListConfig) -> None:
