@@ -8,7 +8,7 @@ from zoo.cli.tasks import DEFAULT, ON_TENSORFLOW, TASKS, Place, place
 
 
 class Command(NamedTuple):
-    """A command, by task if tasks have their own; or several, by the word after the verb."""
+    """A command, one per task if tasks have their own; or several, by the word after the verb."""
 
     summary: str
     places: Mapping[str, Place] = {}
@@ -39,7 +39,7 @@ BENCHMARK = {
     "serving": "latency of Keras and of every exported format",
     "accelerator": "layers and networks on a GPU or TPU, within minutes",
 }
-# Modules are named by strings, so that each is imported only when its command starts.
+# Modules are named by strings: each is imported when its command starts.
 COMMANDS = {
     "list": _command("list the models of the zoo", "list.command:ListConfig", BACKENDS),
     "train": _by_task("train a network, or resume a run", "train"),

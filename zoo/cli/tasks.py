@@ -42,7 +42,7 @@ def place(settings: str, backends: Sequence[str] = ON_TENSORFLOW) -> Place:
 
 
 # Written files state their task: runs in config.yaml, published networks in lambda_keras.json,
-# exports in their model card. Modules are named by strings, to be imported when they are needed.
+# exports in their model card. Modules named by strings are imported when they are needed.
 TASKS = {
     "classification": Task(
         commands={

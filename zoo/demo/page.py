@@ -34,7 +34,7 @@ def serve(
     """Serves the page of `demo.build()` until it is interrupted, behind a password if there is one.
 
     A private address is reachable from this computer only; requests for other host names are then
-    refused, against DNS rebinding. The host name of `url`, the address of a proxy, is allowed.
+    refused, against DNS rebinding. The host name of `url`, a proxy, is allowed.
     """
     names = (host, f"[{host}]", "127.0.0.1", "[::1]", "localhost")
     names += () if url is None else (urlsplit(url).hostname or "",)

@@ -26,7 +26,7 @@ class Check:
 
 
 def largest_difference(expected: Arrays, outputs: Arrays, relative: bool = False) -> float:
-    """Compares named outputs; missing ones, other shapes and values not finite count as inf.
+    """Compares named outputs; missing ones, other shapes and non-finite values count as inf.
 
     `relative` divides the differences of each output by its largest expected value.
     """

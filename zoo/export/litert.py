@@ -21,8 +21,8 @@ class LiteRT:
 
     All operations are built into the runtime. `"float16"` stores weights in 16 bits and computes in
     32; `"int8"` stores weights and computes in 8 bits, where the runtime has such operations, with
-    ranges from the calibration images. Inputs and outputs stay float32, unless `io_type` is an
-    integer type; then all operations have to be of integers.
+    ranges from the calibration images. Inputs and outputs stay float32 without an `io_type`; with
+    one, all operations have to be of integers.
     """
 
     title, file = "LiteRT", "model.tflite"

@@ -1,9 +1,9 @@
 """Runs an export in a process that has only the runtime of its format and NumPy.
 
 `python -P runtimes.py FORMAT.py FOLDER ARRAYS BATCH`: FORMAT.py is the file of a format, FOLDER the
-export, and BATCH the number of images of every call, or 0 for any. ARRAYS is a folder with a file
-`SIGNATURE.npz` of named inputs for each signature to run; named outputs replace the inputs.
-Of this project, the process imports only `base.py`, which formats need.
+export, and BATCH the number of images of every call, or 0 for any. The folder ARRAYS has a file
+`SIGNATURE.npz` of named inputs for each signature to run; named outputs replace them. Of this
+project, the process imports only `base.py`, which formats need.
 """
 
 import ctypes

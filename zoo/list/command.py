@@ -38,8 +38,8 @@ class ListConfig(Settings):
     s/step trains 1024 images, images/s is inference, both on 8 TPUv3 cores."""
     timm: bool = False
     """timm's results of its networks among these models: top-1 on ImageNet and robustness test
-    sets, and images/s by device and compiler. In markdown the best of equal blocks are bold; json
-    has top-5, batches, and timm's files with their date, too."""
+    sets, and images/s by device and compiler. markdown has the best values of equal blocks in bold;
+    json has also top-5, batches, and timm's files with their date."""
     format: Literal["table", "json", "markdown"] = "table"
     """Format of the list."""
 

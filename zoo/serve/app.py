@@ -99,7 +99,7 @@ class Model:
         return Response(content, media_type="application/json")
 
     async def _parsed(self, body: rest.Body, encoding: str) -> rest.Request:
-        """Parses a body; large ones in a separate process, because threads would wait for them."""
+        """Parses a body; large ones in another process, so that threads need not wait."""
         encoding = encoding.strip().lower()
         content = await run_in_threadpool(rest.decompress, body, encoding, self.max_bytes)
         limits = (self._signatures, self.max_waiting)

@@ -49,8 +49,7 @@ class ServeConfig(Settings):
     max_waiting: int = Field(default=1024, ge=1, le=2**20)
     """Largest number of waiting images; further requests are refused with status 503."""
     timeout: float = Field(default=60, gt=0, le=3600)
-    """Seconds that the head of a request may take to arrive, then its body, then the client to read
-    the response."""
+    """Seconds for the head of a request, then its body, then the reading of the response."""
 
 
 def run(config: ServeConfig) -> None:

@@ -107,7 +107,7 @@ def is_large(body: Body, signatures: Signatures, max_images: int) -> bool:
     """Returns whether parsing a body would keep other requests waiting.
 
     Raises `Refused` for more elements than `max_images` images of any signature have, before
-    Python objects are made of them.
+    they become objects.
     """
     commas, brackets = body.count(b","), body.count(b"[") + body.count(b"{")
     if commas + brackets <= FEW:
