@@ -69,7 +69,7 @@ def test_run_without_its_images(run, tmp_path, capsys):
     moved = runs.changed(run, tmp_path / "run", data=data)
     files, labels = Run(moved).held_out_files(99)
     assert (len(files), labels) == (18, None)
-    message = "without test accuracy, compared on photographs: data.dir: exp"
+    message = "without test accuracy, compared on packaged images: data.dir: exp"
     assert message in capsys.readouterr().err
 
 

@@ -18,7 +18,7 @@ from zoo.errors import needs_extra
 from zoo.inference.classifier import Classifier
 from zoo.registry import create_model
 
-LICENSE = "code Apache-2.0; weights as their author says, who may be bound by the training images'"
+LICENSE = "code: Apache-2.0; weights: their author's; those of the training images may also apply"
 
 N = TypeVar("N")
 

@@ -86,7 +86,7 @@ class Run(ClassifierSource):
         try:
             return held_out_files(config.data, size, most, self._trained(config.data))
         except ValueError as error:  # the images may be on another machine
-            print(f"without test accuracy, compared on photographs: {error}", file=sys.stderr)
+            print(f"without test accuracy, compared on packaged images: {error}", file=sys.stderr)
             return super().held_out_files(most)
 
     def _trained(self, data: DataConfig) -> dict[str, Any] | None:
