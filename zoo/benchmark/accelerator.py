@@ -23,7 +23,7 @@ OF_TIMM += ("botnet26t_256@256", "timm.botnet26t_256@256:compile=true")
 
 
 class Config(layer.LayerSettings, BackendSettings):
-    """Measures the layer and whole networks on a GPU or TPU, within minutes, and goes on later.
+    """Measures the layer and whole networks on a GPU or TPU within a time limit; calls resume.
 
     Times every implementation of the layer, then training and inference of networks with the
     largest batch that fits. The loop over calls is part of the compiled program on JAX. Results in
@@ -46,11 +46,11 @@ class Config(layer.LayerSettings, BackendSettings):
     largest_batch: BatchSize = 256
     """Batch size of networks, halved until they fit."""
     minutes: float = Field(default=8, gt=0)
-    """Time limit; the same command goes on."""
+    """Time limit in minutes; the same command resumes."""
 
 
 def run(config: Config) -> None:
-    """Measures until the time is up, then prints and writes."""
+    """Measures until the time limit; prints and writes the results."""
     bench = AcceleratorBench(config)
     for _ in bench.measurements():
         if not bench.time_left():
@@ -60,7 +60,7 @@ def run(config: Config) -> None:
 
 
 class AcceleratorBench(Bench):
-    """Measurements that are added to the file of earlier calls, until the time is up."""
+    """Benchmark that adds to the file of earlier calls and keeps a time limit."""
 
     def __init__(self, config: Config):
         self.start = self.last = time.monotonic()
@@ -78,7 +78,7 @@ class AcceleratorBench(Bench):
         return now + self.longest < self.start + 60 * self.settings.minutes
 
     def measurements(self) -> Iterator[None]:
-        """Measures one thing after another; yields after each."""
+        """Measures what the file of earlier calls lacks; yields after each measurement."""
         for cases in self.settings.cases():
             compare = partial(layer.compare, cases[0])
             for mode in layer.MODES:

@@ -18,9 +18,9 @@ Size = Annotated[Text, checked_by(partial(parse_size, divisor=2 * HEADS["global"
 
 
 class Config(BackendSettings):
-    """Times lambda layers, and the attention layers that the paper compares them with, on maps.
+    """Times lambda layers and the paper's attention baselines on feature maps.
 
-    Whole networks with them, as in Table 4: python -m zoo.benchmark models with
+    For whole networks, as in Table 4, use python -m zoo.benchmark models with
     resnet50@224:placement=LLLL:mixer=global and so on.
     """
 
@@ -60,7 +60,7 @@ def run(config: Config) -> None:
 
 
 def compare(results: Results) -> None:
-    """Adds the ratios to the first layer."""
+    """Adds the time of each layer relative to the first one."""
     first = next(iter(results.values()))["ms"]
     for result in results.values():
         result["ratio"] = quotient(result["ms"], first)

@@ -17,7 +17,7 @@ from keras import ops
 
 from zoo.backend import stateless_call
 
-# Passes that would move out of a loop what is the same in all turns: everything.
+# XLA passes that hoist loop-invariant code: here the whole body, since inputs stay the same.
 HOISTING = "while-loop-invariant-code-motion,while-loop-expensive-invariant-code-motion"
 
 
@@ -25,9 +25,9 @@ HOISTING = "while-loop-invariant-code-motion,while-loop-expensive-invariant-code
 class Step:
     """A compiled computation together with its inputs."""
 
-    # Returns outputs, possibly before they are computed; with `looping` it takes a number of turns.
+    # Returns outputs, possibly before they are computed; with `looping`, accepts the number of calls.
     start: Callable[..., Any]
-    backend: "Backend"  # waits for them, and measures memory
+    backend: "Backend"  # waits for outputs and measures memory
     program: Any = None  # compiled program of JAX
     looping: bool = False  # whether the program repeats the computation itself
 
@@ -245,7 +245,7 @@ class Torch(AllocatorBackend):
         profiler = self.module.profiler
         cpu = [profiler.ProfilerActivity.CPU]
         with profiler.profile(activities=cpu, profile_memory=True) as profile:
-            outputs = step.start()  # kept, so that it counts
+            outputs = step.start()  # kept alive, so that outputs count
         events = profile.profiler.kineto_results.events()
         changes = sorted((event.start_ns(), event.nbytes()) for event in events if event.nbytes())
         del outputs
@@ -268,7 +268,7 @@ class JaxLoop(Jax):
 
     def train(self, model, images, labels):
         step, state, *data = self.training(model, images, labels)
-        # The program takes the state over; the variables keep their own.
+        # The program donates its state, so the variables need buffers of their own.
         state = self.module.tree.map(self.module.numpy.copy, state)
         return self._loop(lambda state, data: step(state, *data)[1], state, data)
 
@@ -295,7 +295,7 @@ def _weights(layer: keras.layers.Layer) -> list[list]:
 
 
 def current_backend(xla: bool = False, looping: bool = False) -> Backend:
-    """Returns the backend that Keras runs on; JAX's programs repeat themselves with `looping`."""
+    """Returns the current Keras backend; with `looping`, JAX programs contain the loop over calls."""
     kinds = (TensorFlow, JaxLoop if looping else Jax, Torch)
     name = keras.backend.backend()
     return next(kind for kind in kinds if kind.package == name)(xla)

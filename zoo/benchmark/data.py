@@ -34,27 +34,27 @@ Read = Callable[[], int]  # reads as many images as were drawn, or some more, an
 
 
 class Config(TrainConfig, BenchmarkSettings):
-    """Times what a training run computes on the CPU to read its images, on images that it draws.
+    """Times the input pipeline of a training run on the CPU, with generated images.
 
-    It takes the settings of zoo.train, of which data.source, data.dir and the like are replaced by
-    a folder of JPEG or PNG files. Parts are added one after the other: reading of files, decoding
-    with windows and flips, each augmentation, mixing with batches. The time is the sum over all
-    threads for one image; where torchvision and timm are installed, their transforms are timed in
-    turn. Images that --data.cache_gb keeps in memory are decoded before. Example:
+    Settings are those of zoo.train, but a folder of generated JPEG or PNG files replaces
+    data.source, data.dir and the like. Parts are added one after the other: reading of files,
+    decoding with windows and flips, each augmentation, mixing with batches. Times are CPU seconds
+    of all threads per image. If torchvision and timm are installed, their transforms are timed in
+    turn. Images cached by --data.cache_gb are decoded before. Example:
 
       python -m zoo.benchmark data --config lambda_resnet50_i160_350ep --images_per_second 2900
     """
 
     width: int = Field(default=500, ge=16, le=10_000)
-    """Width in pixels of the files; 500 is common in ImageNet."""
+    """Width of the images in pixels; 500 is common in ImageNet."""
     height: int = Field(default=375, ge=16, le=10_000)
-    """Their height in pixels."""
+    """Height of the images in pixels."""
     file: Literal["jpeg", "png"] = "jpeg"
     """jpeg: in color, 80 KB for 500 x 375 pixels; png: gray."""
     images: Annotated[Count, Field(le=100_000)] = 256
     """Images to draw, and to read in each round."""
     images_per_second: float | None = Field(default=None, gt=0)
-    """Images that a device takes in a second; says how many cores read as many."""
+    """Training speed of a device: prints how many cores read as many images."""
     repeats: Rounds = 7
 
 
@@ -121,7 +121,7 @@ def draw(folder: Path, config: Config) -> None:
 
 
 def parts(data: DataConfig) -> Iterator[tuple[str, DataConfig]]:
-    """Yields what is added one after the other, by name, and the settings with it."""
+    """Yields the parts in order: name, and settings with this part and all before it."""
     plain = dict.fromkeys(set(AUGMENTATIONS) - {"shift"})
     settings = {**plain, "randaugment_layers": 2} if data.augment else {}
     flips = "shifts and flips" if data.shift else WINDOWS
@@ -140,7 +140,7 @@ def _with(data: DataConfig, settings: Mapping[str, Any]) -> DataConfig:
 
 
 def _zoo_readers(config: Config, folder: str) -> Iterator[tuple[tuple[str, str], Read]]:
-    """Yields the functions that read a batch, by library and part."""
+    """Yields the functions that read all images, by library and part."""
     import tensorflow as tf
 
     from zoo.data.load import load_data
@@ -152,9 +152,9 @@ def _zoo_readers(config: Config, folder: str) -> Iterator[tuple[tuple[str, str],
     changes |= {
         split: DataConfig.model_fields[split].default for split in ("train_split", "test_split")
     }
-    changes["cache_gb"] = config.data.cache_gb or 0  # decoding counts, unless it is asked for
+    changes["cache_gb"] = config.data.cache_gb or 0  # no cache by default, so that decoding counts
     data, pixels = _with(config.data, changes), config.model.size
-    with redirect_stderr(io.StringIO()):  # the numbers of files
+    with redirect_stderr(io.StringIO()):  # hides the numbers of files
         every = [(name, load_data(settings, pixels)) for name, settings in parts(data)]
         undecoded = load_data(_with(data, {"cache_gb": 0}), pixels)
     records = undecoded.train.source.training(size, 0, ONLY_HOST, 0)
@@ -180,7 +180,7 @@ def _reading(batches: Any, size: int, count: int) -> Read:
 
 
 def _torchvision(config: Config) -> dict[str, Callable[[Any], Any]]:
-    """Returns torchvision's transforms of an image of Pillow, without mixing, by part."""
+    """Returns torchvision's transforms of a Pillow image, without mixing, by part."""
     from torchvision.transforms import v2  # pyright: ignore[reportMissingImports]
 
     data, size = config.data, config.model.size
@@ -195,10 +195,10 @@ def _torchvision(config: Config) -> dict[str, Callable[[Any], Any]]:
 
 
 def _timm(config: Config) -> dict[str, Callable[[Any], Any]]:
-    """Returns timm's transforms, of which each operation of RandAugment has probability 0.5."""
+    """Returns timm's transforms by part; RandAugment applies each operation at probability 0.5."""
     from timm.data import create_transform  # pyright: ignore[reportMissingImports]
 
-    # As its loader does, which normalizes batches.
+    # As in timm's loader, which normalizes whole batches afterwards.
     create = partial(create_transform, config.model.size, use_prefetcher=True)
     data, transforms = config.data, {TEST: create()}
     if data.augment and data.shift is None:
@@ -226,7 +226,7 @@ def _cpu_time(read: Read) -> Run:
     def run(_: int) -> list[float]:
         _wait_until_quiet()
         begin, images = time.process_time(), read()
-        _wait_until_quiet()  # as much is read ahead now as before
+        _wait_until_quiet()  # so that as much is read ahead as before
         return [(time.process_time() - begin) / images]
 
     return run

@@ -212,7 +212,7 @@ def run(config: Config) -> None:
 
 
 def compare(case: MixerLayer, results: Results, key: str = "ms") -> None:
-    """Adds the time per position, and the ratios to the baseline and to the fastest."""
+    """Adds time per position, speedup over the baseline, and speed relative to the fastest."""
     times = {name: result[key] for name, result in results.items()}
     best = min((ms for name, ms in times.items() if ms and name != "auto"), default=None)
     for name, ms in times.items():

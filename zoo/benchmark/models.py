@@ -260,9 +260,9 @@ class Config(BackendSettings):
         "lambda_resnet101@192",
         "keras.EfficientNetB3@300",
     )
-    """Networks; the first one is what the others are compared with."""
+    """Networks; ratios are relative to the first one."""
     batch: BatchSize = 8
-    """Images per step, for networks that do not say."""
+    """Images per step, for networks without xBATCH."""
     halve: bool = False
     """Halve the batch until it fits in memory, and print seconds per 1024 images (E.2)."""
     dtype: Annotated[tuple[MixedDtype, ...], EachOnce] = ("float32",)
@@ -288,7 +288,7 @@ def run(config: Config) -> None:
     shown = columns("batch", *OF_ONE, "seconds_per_1024") if config.halve else COLUMNS
     for mode in config.modes:
         fitting: Sequence[Network] | None = networks
-        while fitting:  # all of them again, so that the rows of a table take turns
+        while fitting:  # all networks again, so that the rows of a table are timed in turn
             measured = fitting
             bench.measure(measured, [mode], shown, partial(compare, measured))
             fitting = halved(measured, mode, bench) if config.halve else None
@@ -296,7 +296,7 @@ def run(config: Config) -> None:
 
 
 def halved(networks: Sequence[Network], mode: str, report: CaseReport) -> list[Network]:
-    """Halves the batches of networks that were out of memory; nothing if there are none."""
+    """Halves the batches of networks that ran out of memory; returns [] if none did."""
 
     def fits(network: Network) -> bool:
         result = report.look_up(mode, entry=network.name, batch=network.batch)

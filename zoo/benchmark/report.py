@@ -131,7 +131,7 @@ class CaseReport(Report, ABC):
             print_table(head, "name", columns, table)
 
     def go_on(self, *settings: str) -> None:
-        """Adds to the rows in the output of earlier calls, with the same values of settings."""
+        """Loads the rows of earlier calls from the output; `settings` must have the same values."""
         if self.output is None or not self.output.is_file():
             return
         before = read_report(self.output)
@@ -147,7 +147,7 @@ class CaseReport(Report, ABC):
                 raise ValueError(f"{same}: {now}. Received: {then}")
 
     def look_up(self, mode: str, **known: Any) -> dict[str, Any]:
-        """Looks up what was measured of a case; nothing if it was not."""
+        """Looks up the measurements of a case in a mode; empty if there are none."""
         rows = (row for row in self.rows if known.items() <= row.items())
         return next((row[mode] for row in rows if mode in row), {})
 

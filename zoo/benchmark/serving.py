@@ -31,8 +31,8 @@ VARIANTS: Mapping[str, tuple[tuple[str, Mapping[str, Any], Mapping[str, Any]], .
     "int8": (("onnx", INT8, {}), ("litert", INT8, {}), ("openvino", INT8, {})),
 }
 CALIBRATION = 16  # images of noise
-BY_LAYER = ("OpenVINO", "OpenVINO int8")  # exports of which OpenVINO counts the layers' times
-CALLS = 20  # whose times are counted
+BY_LAYER = ("OpenVINO", "OpenVINO int8")  # exports whose layers OpenVINO times
+CALLS = 20  # timed calls of `layer_times`
 TIMM = ("timm compiled", "timm compiled bfloat16", "timm OpenVINO", "timm OpenVINO int8")
 COLUMNS = columns("p50_ms", "p99_ms", "images_per_second", "ratio_to_keras", "ratio_to_function")
 
@@ -45,9 +45,9 @@ def _check_is_zoo(text: str) -> None:
 class Config(BenchmarkSettings):
     """Times Keras' predict, zoo.predict, a tf.function and all exports on the CPU, in turn.
 
-    --models lists NAME[@SIZE][:ARGUMENT=VALUE]... of the zoo, separated by commas. Every model is
-    exported to a temporary folder as zoo.export does it, with random weights, in float32, and where
-    the format has them in bfloat16 and int8, and runs one batch after another. --timm adds a
+    --models lists NAME[@SIZE][:ARGUMENT=VALUE]... of the zoo, separated by commas. Every model
+    has random weights and is exported to a temporary folder by zoo.export, in float32 and, where
+    the format has them, in bfloat16 and int8. It runs one batch after another. --timm adds a
     network of timm of the same size: compiled by PyTorch, and in OpenVINO. Latency is the median
     and the 99th percentile of single calls. The JSON file also has OpenVINO's own times by kind of
     layer, in float32 and int8.
@@ -80,7 +80,7 @@ def run(config: Config) -> None:
     if config.timm is not None:
         installed(TimmNetwork.packages, f"pip install {' '.join(TimmNetwork.packages)}")
         packages += TimmNetwork.packages
-        for package in TimmNetwork.packages:  # which crash if TensorFlow's LLVM is loaded first
+        for package in TimmNetwork.packages:  # they crash if TensorFlow's LLVM is loaded first
             import_module(package)
     use_backend("tensorflow")
     report = Report(config, packages, threads=threads())
@@ -141,7 +141,7 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
 
 
 def layer_times(folder: Path, images: Any) -> dict[str, float]:
-    """Returns milliseconds of a call of an OpenVINO export, by kind of layer, the longest first."""
+    """Returns milliseconds per call of an OpenVINO export by kind of layer, longest first."""
     import openvino
 
     from zoo.export.openvino import compiled
@@ -225,7 +225,7 @@ def _timm_paths(name: str, size: int) -> dict[str, Predict]:
         return lambda images: network(images.reshape(len(images), 3, size, size))
 
     network = parse(f"timm.{name}@{size}").build().eval()
-    for layer in network.modules():  # OpenVINO drops biases of 0, which training does not leave
+    for layer in network.modules():  # trained biases are not 0, and OpenVINO drops zeros
         if isinstance(layer, torch.nn.BatchNorm2d):
             torch.nn.init.normal_(layer.bias, std=0.1)
     shape = (1, 3, size, size)

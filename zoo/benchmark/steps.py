@@ -48,7 +48,7 @@ class SequenceLayer(MixerLayer):
 
 
 class Config(BackendSettings):
-    """Times the next position of a sequence by LambdaCell, and by the layer that it is a cell of.
+    """Times the next position of a sequence with LambdaCell and with the causal LambdaLayer.
 
     The cell has a state of fixed size; the layer is called with the whole sequence again. All are
     timed in turn in one process, at all lengths.

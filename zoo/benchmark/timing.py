@@ -16,7 +16,7 @@ from zoo.benchmark.settings import BackendSettings
 SLOW = 10.0  # s; a computation that takes longer is timed once
 MEASURED = ("ms", "rounds_ms", "calls", "temporary_bytes", "memory_method", "reason")
 
-Run = Callable[[int], list[float]]  # from a number of calls to times, of which the mean counts
+Run = Callable[[int], list[float]]  # from a number of calls to times, to be averaged
 
 
 @dataclass(frozen=True)
