@@ -1,7 +1,7 @@
 """The commands as functions: `from zoo.api import evaluate, export, load, predict, train`.
 
-Also the images that they train and test on, and lambda maps. Settings are the same as for the
-commands; docs/python.md has examples. Training and evaluation run on TensorFlow, or on JAX with
+Also `load_data`, which loads the training and test images, and `lambda_maps`. Settings are those of
+the commands; docs/python.md has examples. Training and evaluation run on TensorFlow, or on JAX with
 KERAS_BACKEND=jax set before Keras is imported; detectors and lambda maps need TensorFlow.
 """
 
@@ -50,8 +50,8 @@ def load(
             that the weights were published for.
 
     Returns:
-        A `zoo.inference.classifier.Classifier`, or the network of another task, such as a detector:
-        functions of images of any size, to the most probable classes of each or its objects.
+        A `zoo.inference.classifier.Classifier`, or the network of another task, such as a detector.
+        Called with images of any size, it returns the most probable classes or the objects of each.
 
     Raises:
         ValueError: If there is no such network, or it is damaged, or the weights do not fit.
@@ -133,8 +133,8 @@ def evaluate(
 
     Args:
         source: Place of the network, as for `load`.
-        data: Test images. For a classifier, fields of `zoo.config.DataConfig`; they change the
-            images of a run, as `{"name": "imagenet_v2"}`, else they name the images. For a
+        data: Test images. For a classifier, fields of `zoo.config.DataConfig`; they override
+            a run's own, as in `{"name": "imagenet_v2"}`, or name the images without a run. For a
             detector, `dir`, a folder of shards, and `batch_size`. Defaults to None: the images of
             the run, else digits.
         weights: Weights, as for `load`; class names come from the data.
@@ -143,8 +143,8 @@ def evaluate(
 
     Returns:
         A `zoo.evaluate.metrics.Evaluation` of a classifier, with `top1`, `top5`, `loss`,
-        `confusion`, `by_class`; the errors of every corruption for `imagenet2012_corrupted`; of a
-        detector its results, with `figures`.
+        `confusion`, `by_class`; for `imagenet2012_corrupted`, the errors of every corruption; for a
+        detector, its results, with `figures`.
 
     Raises:
         ValueError: If there is no such network, or the images do not fit it.
@@ -220,7 +220,7 @@ def load_data(image_size: int, **settings: Any) -> "ImageData":
 def lambda_maps(
     classifier: "Classifier", image: Any, row: int, column: int, layer: str | None = None
 ) -> "LambdaMaps":
-    """Computes the weights of all places in the output of a lambda layer at one position.
+    """Computes the weight of every input position in a lambda layer's output at one position.
 
     Args:
         classifier: A classifier of `load`, on TensorFlow.

@@ -35,7 +35,7 @@ def use_default_backend(allowed: Sequence[str], modules: Mapping[str, Any] = sys
 
 
 def check_process() -> None:
-    """Raises RuntimeError in a fork of a process that has called this, where TensorFlow hangs."""
+    """Raises RuntimeError in forks of a process that has called this: TensorFlow hangs there."""
     global _process
     if _process not in (None, os.getpid()):
         raise RuntimeError(
@@ -88,7 +88,7 @@ def cores(
 
 
 def cores_if_fewer() -> int:
-    """Returns `cores`, or 0 if they are all cores of the machine, which runtimes count."""
+    """Returns `cores`, or 0, the default of runtimes, if they are all cores of the machine."""
     return cores() if cores() < (os.cpu_count() or 1) else 0
 
 

@@ -30,7 +30,7 @@ INSTALL_FOR_TPU = f"pip uninstall tensorflow, then {install('tpu')}"
 
 @dataclass(frozen=True)
 class Host:
-    """Number of a host, from 0, and count of the hosts, which each read a part of every batch."""
+    """Index of a host and the number of hosts; each host reads its share of every batch."""
 
     index: int = 0
     count: int = 1
@@ -42,7 +42,7 @@ class Host:
         return batch_size // self.count
 
     def split(self, count: int) -> "list[Host]":
-        """Returns this host as its part of `count` smaller ones, if the hosts divide that number.
+        """Splits this host into its share of `count` smaller hosts, if all hosts divide evenly.
 
         >>> from zoo.devices import Host
         >>> Host(1, 2).split(4)
@@ -64,7 +64,7 @@ ONLY_HOST = Host()
 
 @dataclass(frozen=True)
 class Devices:
-    """The devices of a run on all its hosts, of which `host` is this process.
+    """The devices of a run on all its hosts; `host` is this process.
 
     `kind` is "CPU", "GPU" or "TPU", `strategy` a `tf.distribute.Strategy` or
     `keras.distribution.Distribution`, None for one device.
@@ -89,7 +89,7 @@ class Devices:
         return nullcontext() if self.strategy is None else self.strategy.scope()
 
     def distribute(self, batches: Callable[[Host], tf.data.Dataset], batch_size: int) -> Any:
-        """Creates the distributed dataset for `fit` and `evaluate` of the batches of each host."""
+        """Creates the distributed dataset for `fit` and `evaluate` from each host's batches."""
         if not isinstance(self.strategy, tf.distribute.Strategy):
             return batches(self.host)
 
@@ -144,8 +144,8 @@ def find_devices(
     """Finds the devices to train on, TensorFlow's or JAX's, and connects to a TPU.
 
     The arguments are `RunConfig.strategy` and `tpu`; "mirrored" without GPUs takes logical CPUs.
-    A line on stderr says if the backend takes the CPU because it does not see a GPU or TPU, whose
-    file is in `folder`.
+    If the backend runs on the CPU although `folder` has the device file of a GPU or TPU, a line on
+    stderr says so.
     """
     backend = keras.config.backend()
     if backend == "jax":
@@ -161,7 +161,7 @@ def find_devices(
 def unseen_accelerator(
     backend: str, folder: Path = DEV, seen: Seen = tf.config.list_physical_devices
 ) -> str | None:
-    """Returns a line on a GPU or TPU of this machine that the backend, on the CPU, does not see.
+    """Returns a line about a GPU or TPU that the backend, running on the CPU, does not see.
 
     None if there is none, or if the environment hides it: CUDA_VISIBLE_DEVICES, JAX_PLATFORMS.
     """
@@ -222,7 +222,7 @@ def _tensorflow_devices(name: str, tpu: str | None, seen: Seen) -> Devices:
 
 @contextmanager
 def one_line(what: str) -> Iterator[None]:
-    """Turns errors of connections into a ValueError of one line, which begins with `what`."""
+    """Turns connection errors into a ValueError of one line that begins with `what`."""
     try:
         yield
     except (ValueError, RuntimeError, tf.errors.OpError) as error:

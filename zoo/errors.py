@@ -14,7 +14,7 @@ LONGEST = 2000  # characters of an error message
 
 
 def refusal(expected: str, received: object) -> ValueError:
-    """Returns the error of a value that is not the expected one, whose setting may be named."""
+    """Returns the error of an unexpected value; `expected` may begin with the setting."""
     return ValueError(f"{expected}. Received: {received}")
 
 
@@ -25,13 +25,13 @@ def require(condition: object, expected: str, received: object) -> None:
 
 
 def no_address(host: str, port: int, error: Exception) -> ValueError:
-    """Returns the error of an address that no server of this machine can have."""
+    """Returns the error of an address that a server on this machine cannot listen on."""
     why = getattr(error, "strerror", None) or error
     return refusal(f"expected --host and --port of a free address here ({why})", f"{host}:{port}")
 
 
 def check_known(name: str, known: Collection[str], expected: str) -> None:
-    """Refuses a name that is not among some, with the nearest of these."""
+    """Refuses an unknown name; the error has the nearest known one."""
     if name not in known:
         raise ValueError(f"{expected}. {unknown(name, known)}")
 
@@ -50,7 +50,7 @@ def errors_of(
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:
-    """Leaves out the middle of a text that is longer; its last quarter stays."""
+    """Cuts a text to its first and last characters, in the ratio of 3 to 1, if it is longer."""
     if len(text) <= longest:
         return text
     left_out = f" [{len(text) - longest:,} characters left out] "

@@ -25,7 +25,7 @@ def _local(path: Any) -> Any:
 
 
 def _local_file(path: Any) -> Any:
-    if os.path.basename(str(path)) in ("", "."):  # which `Path` removes
+    if os.path.basename(str(path)) in ("", "."):  # `Path` would remove them
         raise ValueError(f"expected a file. Received: {str(path)!r}, a folder")
     return _local(path)
 
@@ -41,12 +41,12 @@ def checked_by(check: Callable[[Any], object]) -> AfterValidator:
 
 
 def one_of(kind: str, names: Collection[str]) -> AfterValidator:
-    """Creates a validator for one of some names."""
+    """Creates a validator that accepts the given names only."""
     return checked_by(lambda name: check_known(name, names, f"no such {kind}"))
 
 
 def check_file_name(path: Path, suffixes: tuple[str, ...]) -> None:
-    """Checks the name of a file to write: its suffix, and that no pipe or the like has it."""
+    """Checks the name of a file to write: its suffix, and that it is no folder, pipe or device."""
     is_other = os.path.lexists(path) and not os.path.isfile(path)
     if not path.name.endswith(suffixes) or path.name in suffixes or is_other:
         raise ValueError(f"expected a file named {' or '.join(suffixes)}. Received: {str(path)!r}")
@@ -105,7 +105,7 @@ def load_yaml(text: str) -> Any:
 
 
 def typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Parses the strings among arguments, which are from a command line, as YAML."""
+    """Parses string values, as from a command line, as YAML; keeps other values."""
     values = dict(overrides)
     for key, value in overrides.items():
         if isinstance(value, str):

@@ -24,7 +24,7 @@ BUCKETS = ("gs://",)
 # Begins a pointer of Git LFS; as in `lambda_keras.weights.hub`, whose import would import Keras.
 POINTER = b"version https://git-lfs.github.com/spec/"
 _PARTIAL, _OLD = ".partial-", ".old-"
-# Hidden names, and those that NAS, systems, archive programs and Python leave among files.
+# Hidden names, and names that NAS, systems, archive programs and Python leave among files.
 _LITTER = re.compile(
     r"\..*|~\$.*|__macosx|__pycache__|@(eadir|__thumb|tmp|recycle|recently-snapshot)|lost\+found"
     r"|#(recycle|snapshot)|\$recycle\.bin|recycler|found\.\d+|system volume information|icon\r"
@@ -49,7 +49,7 @@ def location(path: Any) -> Any:
         try:
             text.encode()
             with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-                os.lstat(text)  # which refuses circular links
+                os.lstat(text)  # raises on circular links
         except (ValueError, OSError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ValueError(f"expected a path. Received: {text[:80]!r} ({reason})") from None
@@ -86,7 +86,7 @@ def why_pointer(content: bytes) -> str:
 
 
 def find_pointer(folder: Path) -> str:
-    """Names a file in a folder of any depth that is a pointer of Git LFS, "" if there is none."""
+    """Describes the first Git LFS pointer at any depth of a folder; "" if there is none."""
     for file in sorted(folder.rglob("*")):
         if file.is_file():
             with file.open("rb") as opened:
@@ -96,16 +96,16 @@ def find_pointer(folder: Path) -> str:
 
 
 def is_litter(name: str) -> bool:
-    """Returns whether a file or folder is hidden, or one that systems leave among others."""
+    """Returns whether a name is hidden, or one that systems leave among files."""
     return _LITTER.fullmatch(name) is not None
 
 
 def expand(pattern: str) -> list[str]:
     """Expands a pattern of files, local or in a bucket, into sorted paths without litter.
 
-    An existing file or folder is itself, and so are existing folders in front of a pattern,
-    whatever brackets their names have. `**` are folders of any depth. Folders are returned only
-    where no file matches. Files that match but for upper and lower case are named on stderr.
+    Brackets in the names of existing files and folders are literal, also in folders before a
+    pattern. `**` matches folders of any depth. Folders are returned only if no file matches. Files
+    whose suffix differs only in upper and lower case are left out and named on stderr.
     """
     exists: Any = os.path.lexists
     find: Any = partial(glob.glob, recursive=True)
@@ -149,7 +149,7 @@ def _gfile() -> Any:
 
 
 def _folders_of(paths: list[str]) -> set[str]:
-    """Returns the folders among paths in a bucket, by one listing for all in the same folder."""
+    """Returns the folders among paths in a bucket, with one listing per parent folder."""
     parents = {path.rpartition("/")[0] for path in paths}
     names = {parent: _gfile().listdir(parent) for parent in parents}
     return {
@@ -177,7 +177,7 @@ def remove(path: Path) -> None:
     if in_bucket(path):
         place: Any = path
         try:
-            place.unlink()  # one request, which is all that a file takes
+            place.unlink()  # for a file, one request is enough
         except FileNotFoundError:
             place.rmtree(missing_ok=True)
     elif path.is_dir() and not path.is_symlink():
@@ -192,11 +192,11 @@ def is_partial(path: Path) -> bool:
 
 
 def remove_partial(folder: Path, name: str | None = None) -> None:
-    """Removes the unfinished files that killed processes left in a folder, of one name or of any.
+    """Removes unfinished files of killed processes from a folder, with one name or with any.
 
-    Running processes hold locks on theirs. On a file system without locks, nothing is removed.
+    Running processes hold locks on their files. On a file system without locks, nothing is removed.
     """
-    if in_bucket(folder):  # where `atomic_write` leaves nothing unfinished
+    if in_bucket(folder):  # `atomic_write` leaves nothing unfinished there
         return
     for path in folder.glob(f"{_PARTIAL}*{'' if name is None else '-' + glob.escape(name)}"):
         with suppress(OSError), _locked(path, must=True):
@@ -204,7 +204,7 @@ def remove_partial(folder: Path, name: str | None = None) -> None:
 
 
 def check_no_pattern(path: Path | str, setting: str, reader: str) -> None:
-    """Refuses a path that a reader of it would take for a pattern."""
+    """Refuses a path that its reader would take for a pattern."""
     expected = f"{setting}: expected a path without *, ? and [, which {reader} for a pattern"
     require(not glob.has_magic(str(path)), expected, repr(str(path)))
 
@@ -234,14 +234,14 @@ def check_output(folder: Path, name: str = "") -> None:
 
 @contextmanager
 def new_folders(folder: Path) -> Iterator[None]:
-    """Creates a folder and those around it, and removes the new ones that are still empty then."""
+    """Creates a folder and its parents; at the end removes the new ones that are still empty."""
     made = [place for place in (folder, *folder.parents) if not os.path.lexists(place)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield
     finally:
         for place in made:
-            with suppress(OSError), _locked_now(place):  # or another process holds it
+            with suppress(OSError), _locked_now(place):  # not empty, or held by another process
                 place.rmdir()
 
 
@@ -249,10 +249,10 @@ def new_folders(folder: Path) -> Iterator[None]:
 def atomic_write(path: Path, over_folder: bool = False) -> Iterator[Path]:
     """Yields a temporary path to write to, and renames it to `path` if nothing failed.
 
-    It has the same name, by whose suffix Keras and matplotlib choose the format, in a temporary
-    folder next to `path`. Buckets, whose uploads are atomic, get a copy, of a folder file by file:
-    the deepest first, then by name, so that a SavedModel's `saved_model.pb` comes last. With
-    `over_folder`, a new folder replaces an existing one.
+    The temporary path has the same name, since Keras and matplotlib choose the format by suffix,
+    in a temporary folder next to `path`. Bucket uploads are atomic: a file is copied there, a
+    folder file by file, the deepest first, then by name, so that a SavedModel's `saved_model.pb`
+    comes last. With `over_folder`, a new folder replaces an existing local one.
     """
     with naming_full_disks(path):
         if in_bucket(path):
@@ -443,7 +443,7 @@ def held(folder: Path) -> Iterator[None]:
                 descriptor = holding.enter_context(_locked_now(folder))
                 if os.path.samestat(os.fstat(descriptor), os.stat(folder)):
                     break
-            except FileNotFoundError:  # removed by another process that leaves it empty
+            except FileNotFoundError:  # another process removed the empty folder
                 pass
         yield
 
@@ -465,7 +465,7 @@ def _locked_now(folder: Path) -> Iterator[int]:
 
 @contextmanager
 def local_copy(path: Path) -> Iterator[Path]:
-    """Yields a local path of a file, of a copy if it is in a bucket."""
+    """Yields a local path of a file; files in a bucket are copied to a temporary folder."""
     if not in_bucket(path):
         yield path
         return

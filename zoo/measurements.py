@@ -30,7 +30,7 @@ class Column:
 
     title: str
     key: str  # `forward.ms` is row["forward"]["ms"]
-    factor: float | None = None  # None: of numbers that are not integers 1, others as they are
+    factor: float | None = None  # None: 1 for floats; other values are shown as they are
 
     def value(self, row: Mapping[str, Any]) -> Any:
         """Looks up the value of a row; None where there is none."""

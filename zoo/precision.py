@@ -21,10 +21,11 @@ def instruction_sets(info: Path = CPU_INFO) -> frozenset[str]:
 def resolve_precision(
     policy: str | None, kind: str | None = None, info: Path = CPU_INFO
 ) -> str | None:
-    """Replaces `auto` by the dtype policy that is fast on a kind of device, and says which.
+    """Replaces `auto` by the dtype policy that is fast on a kind of device, and prints it.
 
-    It is mixed_bfloat16 on TPUs, and for TensorFlow on CPUs with AVX-512 BF16 or AMX, else float32.
-    The kind is "CPU", "GPU" or "TPU"; None: the backend's.
+    mixed_bfloat16 is chosen on TPUs and, with TensorFlow, on CPUs with AVX-512 BF16 or AMX; float32
+    elsewhere.
+    The kind is "CPU", "GPU" or "TPU"; None: the kind of the backend's device.
     """
     if policy != "auto":
         return policy

@@ -1,4 +1,4 @@
-"""The models by name: rows of `lambda_keras.models.specs`, imported without Keras."""
+"""Models by name: rows of `lambda_keras.models.specs`, imported without Keras."""
 
 import sys
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def _import_specs() -> Any:
     """Imports the table under its own name, but not the package around it.
 
-    That one imports Keras, which takes seconds: names are checked and listed before.
+    The package imports Keras, which takes seconds; names are checked and listed without it.
     """
     name = "lambda_keras.models.specs"
     if name not in sys.modules:

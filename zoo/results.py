@@ -42,9 +42,9 @@ _BENCHMARK = re.compile(
 
 @dataclass(frozen=True)
 class Result:
-    """One published accuracy: a row of `results.csv`, whose columns are timm's where it has them.
+    """One published accuracy: a row of `results.csv`, with timm's column names where timm has them.
 
-    The file states counts for other arguments or sizes than the registry's only, parameters in
+    The file has counts only for arguments or sizes that differ from the registry's, parameters in
     millions. Times are on 8 TPUv3 cores: seconds of a training step of 1024 images (Table 19;
     milliseconds in the file), and images per second of inference (Tables 4, 13 and 14).
     """

@@ -25,7 +25,7 @@ RAW_WEIGHTS = "raw.weights.h5"  # raw weights, in runs with EMA weights
 CHECKPOINTS = "checkpoints"
 LOGS = "logs"
 EPOCHS = "epochs.jsonl"
-INDEX = "records.json"  # of the data: a resumed run compares them, and need not count them again
+INDEX = "records.json"  # of the data: a resumed run compares it, and counts nothing again
 CURVES = "curves.png"
 PREDICTIONS = "predictions.png"
 
@@ -36,9 +36,9 @@ SHARED_WITHIN_S = 30.0  # time for which a network file system may cache that a 
 
 
 def check(config: RunConfig) -> bool:
-    """Checks that a run would destroy nothing but a run that may be removed.
+    """Checks that the output folder is new, may be overwritten, or holds the same run unfinished.
 
-    Returns whether the folder holds the same run, unfinished, to be resumed.
+    Returns whether there is an unfinished run to resume.
     """
     folder = config.output_dir
     with answering(folder):
@@ -56,7 +56,7 @@ def check(config: RunConfig) -> bool:
         holds = f"output_dir: {folder} holds"
         if (folder / METRICS).is_file():
             raise ValueError(f"{holds} a finished run; {config.longer()}; {hint}")
-        # The data may be at another path: what the run has noted shows whether they are the same.
+        # The data may be at another path: the index of the run shows whether they are the same.
         others = set(differing(config)) - ({"data.dir"} if (folder / INDEX).is_file() else set())
         if others:
             way = f"give the same ones to resume it, {hint}"
@@ -79,7 +79,7 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def other_data(folder: Any, what: str) -> ValueError:
-    """Creates the error about data that differ from a resumed run's."""
+    """Creates the error for a resumed run with other data."""
     return ValueError(
         "data.dir: expected the data that this run began with; choose another --output_dir, or "
         f"begin again with --overwrite true. Received: {str(folder)!r}, with other {what}"
@@ -87,7 +87,7 @@ def other_data(folder: Any, what: str) -> ValueError:
 
 
 def differing(config: RunConfig) -> list[str]:
-    """Returns the names of the settings in which the run in the folder differs."""
+    """Returns the names of the settings that differ from the run in the folder."""
     before, now = (
         settings.model_dump(mode="json", exclude={"output_dir", "tpu"})
         for settings in (type(config).from_file(config.output_dir / CONFIG), config)
@@ -179,7 +179,7 @@ def read_json(kind: type[M], path: Path, expected: str) -> M:
 
 
 def read_index(path: Path, setting: str) -> dict[str, Any]:
-    """Reads what a run has noted of its data; errors begin with the setting of its folder."""
+    """Reads the index of a run's data; errors begin with the setting of its folder."""
     expected = f"{setting}: expected an intact {path.name}"
     return read_json(RootModel[dict[str, Any]], path, expected).root
 
@@ -203,7 +203,7 @@ def load_config(folder: Path, kind: type[C] = TrainConfig) -> C:
 
 
 def is_shared(folder: Path, within_s: float = SHARED_WITHIN_S) -> bool:
-    """Waits until this host sees the run that another one has started; False if it never does."""
+    """Waits until this host sees a run that another host started; False if it never does."""
     end = time.monotonic() + within_s
     while not (folder / CONFIG).is_file():
         if time.monotonic() > end:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def set_batch_norm(model: "keras.Model", momentum: float | None, synchronized: bool) -> None:
-    """Sets up every batch normalization of a network before its call; momentum None: as it is."""
+    """Configures batch normalization before a network's first call; momentum None keeps its own."""
     import keras
 
     for layer in model._flatten_layers():
@@ -19,7 +19,7 @@ def set_batch_norm(model: "keras.Model", momentum: float | None, synchronized: b
 
 
 def kernels(model: "keras.Model") -> list[Any]:
-    """Returns the trainable kernels, which weight decay is for."""
+    """Returns the trainable kernels, to which weight decay applies."""
     return [variable for variable in model.trainable_variables if variable.name.endswith("kernel")]
 
 

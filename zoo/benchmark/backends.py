@@ -25,7 +25,7 @@ HOISTING = "while-loop-invariant-code-motion,while-loop-expensive-invariant-code
 class Step:
     """A compiled computation together with its inputs."""
 
-    # Returns outputs, possibly before they are computed; with `looping`, accepts the number of calls.
+    # Returns outputs, possibly before they are computed; if `looping`, accepts a number of calls.
     start: Callable[..., Any]
     backend: "Backend"  # waits for outputs and measures memory
     program: Any = None  # compiled program of JAX
@@ -295,7 +295,7 @@ def _weights(layer: keras.layers.Layer) -> list[list]:
 
 
 def current_backend(xla: bool = False, looping: bool = False) -> Backend:
-    """Returns the current Keras backend; with `looping`, JAX programs contain the loop over calls."""
+    """Returns the current Keras backend; with `looping`, JAX programs loop over the calls."""
     kinds = (TensorFlow, JaxLoop if looping else Jax, Torch)
     name = keras.backend.backend()
     return next(kind for kind in kinds if kind.package == name)(xla)

@@ -38,7 +38,7 @@ class Config(TrainConfig, BenchmarkSettings):
 
     Settings are those of zoo.train, but a folder of generated JPEG or PNG files replaces
     data.source, data.dir and the like. Parts are added one after the other: reading of files,
-    decoding with windows and flips, each augmentation, mixing with batches. Times are CPU seconds
+    decoding with windows and flips, each augmentation, mixing with batches. Times are CPU time
     of all threads per image. If torchvision and timm are installed, their transforms are timed in
     turn. Images cached by --data.cache_gb are decoded before. Example:
 
@@ -54,7 +54,7 @@ class Config(TrainConfig, BenchmarkSettings):
     images: Annotated[Count, Field(le=100_000)] = 256
     """Images to draw, and to read in each round."""
     images_per_second: float | None = Field(default=None, gt=0)
-    """Training speed of a device: prints how many cores read as many images."""
+    """Images per second that a device trains on; prints how many cores read as many."""
     repeats: Rounds = 7
 
 

@@ -1,1 +1,1 @@
-"""Pseudo-labels: a teacher labels images, of which the best are selected for training."""
+"""Pseudo-labels: a teacher labels images, and the most confident are selected for training."""

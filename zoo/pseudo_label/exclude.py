@@ -26,7 +26,7 @@ FLAT = 1.0  # amplitude of a frequency, in gray levels, that counts as none
 def thumbnail(image: tf.Tensor) -> tf.Tensor:
     """Reduces a decoded image `(height, width, 3)` to gray `(32, 32)` in [0, 255], in a graph too.
 
-    The whole image counts, whatever the crop that the network gets.
+    The thumbnail shows the whole image, even if the network gets a crop.
     """
     gray = tf.tensordot(tf.cast(image, tf.float32), [0.299, 0.587, 0.114], 1)[..., None]
     return tf.image.resize(gray, (SIDE, SIDE), antialias=True)[..., 0]
@@ -53,7 +53,7 @@ def perceptual_hashes(thumbnails: np.ndarray) -> np.ndarray:
 class Excluded:
     """Digests `(n, 32)` and perceptual hashes `(n,)` of images.
 
-    Hashes that differ in at most `distance` bits are of the same image.
+    Images whose hashes differ in at most `distance` bits count as the same.
     """
 
     sha256: np.ndarray
@@ -66,20 +66,20 @@ class Excluded:
 
     @cached_property
     def _bands(self) -> list[tuple[np.uint64, np.ndarray, np.ndarray]]:
-        """Masks, and the hashes under each of them, sorted, with their order."""
+        """Returns for each band its bit mask, the sorted masked hashes, and their order."""
         bounds = np.linspace(0, BITS, self.distance + 2).astype(int).tolist()
         masks = [np.uint64(2**high - 2**low) for low, high in pairwise(bounds)]
         bands = [self.perceptual_hash.view("uint64") & mask for mask in masks]
         return [(m, np.sort(b), np.argsort(b)) for m, b in zip(masks, bands, strict=True)]
 
     def by_digest(self, sha256: np.ndarray) -> np.ndarray:
-        """Returns which files, by their digests `(n, 32)`, are among these images."""
+        """Returns a bool array `(n,)`: which of the digests `(n, 32)` are of these images."""
         return np.array([bytes(digest) in self._digests for digest in sha256], bool)
 
     def by_hash(self, hashes: np.ndarray) -> np.ndarray:
-        """Returns which hashes are of one of these images.
+        """Returns a bool array `(n,)`: which of the hashes `(n,)` are of these images.
 
-        Two hashes of 64 bits that differ in few are equal in one of `distance + 1` bands.
+        Hashes that differ in at most `distance` bits are equal in one of `distance + 1` bands.
         """
         near = np.zeros(len(hashes), bool)
         for mask, known, order in self._bands:
@@ -108,14 +108,14 @@ def read_excluded(patterns: Sequence[str], folder: Any) -> tuple[np.ndarray, np.
                 digests += [hashlib.sha256(content).digest() for content in batch]
                 if thumbnails := list(chain(*pool.map(_thumbnails, batch))):
                     hashes.append(perceptual_hashes(np.stack(thumbnails)))
-    except ValueError as error:  # which begins with the setting of label
+    except ValueError as error:  # messages begin with `input`, the setting of `label`
         raise ValueError(f"exclude: {str(error).removeprefix('input: ')}") from None
     sha256 = np.frombuffer(b"".join(digests), "uint8").reshape(-1, 32)
     return sha256, np.concatenate(hashes)
 
 
 def _thumbnails(content: bytes) -> list[np.ndarray]:
-    """Returns the thumbnail of an image file, or none if it is unreadable: its digest counts."""
+    """Returns a list of one thumbnail; empty for unreadable files, excluded by digest only."""
     try:
         file = to_jpeg_or_png(content)
         check_header(file)

@@ -24,7 +24,7 @@ AT_ONCE = 16  # files whose headers are read: a bucket answers slowly
 
 
 class DamagedError(ValueError):
-    """A shard that cannot be read on."""
+    """Error of a shard whose further records cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Range:
     files: tuple[str, ...]
     take: int  # number of images; -1: all records
     skip: int = 0  # records
-    key: str | None = None  # of the image in a record; None: image files
+    key: str | None = None  # feature of the image in a record; None: image files
 
     def read(self) -> Iterator[tuple[bytes, str]]:
         """Yields image files and names for messages; raises `DamagedError`.
@@ -66,7 +66,7 @@ class Range:
             raise DamagedError(f"{printable(file)}, after {number:,} records ({why})") from None
 
     def describe(self) -> dict[str, Any]:
-        """Returns the entry of `job.json`; of image files, it has a digest of their names."""
+        """Returns the entry of `job.json`; for image files, it has a digest of their names."""
         entry: dict[str, Any] = {"file": self.files[0], "take": self.take}
         if self.key is not None:
             return entry | {"skip": self.skip}
@@ -75,12 +75,12 @@ class Range:
 
 
 def short_digest(content: bytes) -> str:
-    """Returns the beginning of a SHA-256 digest, as in job files."""
+    """Returns the first 12 hex digits of a SHA-256 digest, as in job files."""
     return hashlib.sha256(content).hexdigest()[:12]
 
 
 def sizes_and_times(ranges: Sequence[Range]) -> str:
-    """Returns a digest of the sizes and times of all files, by which other images are noticed."""
+    """Returns a digest of sizes and modification times, which shows whether files changed."""
     files = list(dict.fromkeys(file for images in ranges for file in images.files))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         states = (pool.map if in_bucket(files[0]) else map)(_state, files)
@@ -94,7 +94,7 @@ def _state(file: str) -> tuple[int, int] | None:
             return status.length, status.mtime_nsec
         status = os.stat(file)
         return status.st_size, status.st_mtime_ns
-    except (OSError, tf.errors.OpError):  # whose images count as unreadable
+    except (OSError, tf.errors.OpError):  # the file counts as unreadable
         return None
 
 
@@ -148,7 +148,7 @@ def _record_ranges(files: Sequence[str], range_size: int, skip_damaged: bool) ->
     if first is None:
         raise refusal("input: expected images", f"{len(files)} files without records")
     _check_key(first)
-    # One more record than is intact: whoever reads the range finds the damage, and reports it.
+    # One record more than is intact, so that reading the range finds and reports the damage.
     takes = ((file, count + (not whole)) for file, (count, whole) in counts.items())
     return [part for file, take in takes for part in _divided(file, 0, take, range_size)]
 
@@ -160,7 +160,7 @@ def _divided(file: str, skip: int, take: int, size: int, key: str = IMAGE) -> li
 
 
 def _count_records(path: str) -> tuple[int, bool]:
-    """Returns the number of intact records, and whether there is nothing else in the file."""
+    """Returns the number of intact records, and whether they fill the whole file."""
     if not in_bucket(path) and (why := why_no_file(path)):
         raise ValueError(f"input: expected a file of records. Received: {printable(path)} ({why})")
     ends = array("q", record_ends(path))
@@ -195,7 +195,7 @@ def _first(features: dict[str, Any], key: str) -> bytes:
 
 
 def _tfds_ranges(name: str, range_size: int, folder: Any) -> list[Range]:
-    """Returns ranges of a prepared data set, whose description has the numbers of records."""
+    """Returns ranges of a prepared data set, by the record counts of its metadata."""
     with needs_extra("train"):
         import tensorflow_datasets
     name, _, split = name.partition(":")
@@ -205,7 +205,7 @@ def _tfds_ranges(name: str, range_size: int, folder: Any) -> list[Range]:
         tfds.check_split(builder, split, "split")
         tfds.check_files(builder, split)
         tfds.check_pixels(builder)
-    except ValueError as error:  # which begins with a setting of training
+    except ValueError as error:  # messages begin with a setting of training
         raise ValueError(f"input: {str(error).partition(': ')[2]}") from None
     image = dict(builder.info.features.items()).get("image")
     form = builder.info.file_format.value

@@ -16,11 +16,11 @@ from zoo.run_folder import read_json
 JOB, REPORT, SCORES = "job.json", "report.json", "scores.png"
 RECORDS, INDEX = ".tfrecord", ".npz"  # of each range, the index without images
 PER_IMAGE = {"label": "i", "score": "f", "sha256": "u", "perceptual_hash": "i"}
-ARRAYS = PER_IMAGE | {"unreadable": "U", "damaged": "U"}  # of an index, with their kinds
+ARRAYS = PER_IMAGE | {"unreadable": "U", "damaged": "U"}  # of an index, by dtype kind
 
 
 class Job(BaseModel, extra="forbid", frozen=True):
-    """The contents of `job.json`: all that decides which labels the files get."""
+    """The contents of `job.json`: all settings that the labels depend on."""
 
     version: Literal[1] = 1
     teacher: str
@@ -30,12 +30,12 @@ class Job(BaseModel, extra="forbid", frozen=True):
     batch_size: int
     input: str
     ranges: tuple[dict[str, Any], ...]
-    sizes_and_times: str = ""  # digest, of the files with the images
+    sizes_and_times: str = ""  # digest of the image or record files
 
 
 @dataclass(frozen=True)
 class Task:
-    """A job without its ranges, with which a worker can label any of them."""
+    """A job without its ranges: all that a worker needs to label a range."""
 
     job: Job
     teacher: str  # place
@@ -51,7 +51,7 @@ class Task:
 def start(folder: Any, name: str, job: BaseModel, holds: str) -> None:
     """Writes the file of a job to a new folder, or checks that the folder has the same job.
 
-    `holds` names what a folder of another job has, for the message.
+    In the error message, `holds` names the contents of a folder of another job.
     """
     wanted = job.model_dump(mode="json")
     with answering(folder):
@@ -70,7 +70,7 @@ def start(folder: Any, name: str, job: BaseModel, holds: str) -> None:
 
 
 def finished(folder: Any, count: int) -> set[int]:
-    """Returns the numbers of the ranges whose records and index are there."""
+    """Returns the numbers of the ranges whose records and index exist."""
     with answering(folder):
         names = {path.name for path in folder.iterdir()}
     stems = (LABELS.format(i, count) for i in range(count))

@@ -69,7 +69,7 @@ class LabelConfig(Settings):
 def run(config: LabelConfig) -> None:
     """Checks all that a job needs, labels the ranges that are not done, and reports."""
     output, beam = config.output, beam_runner(config.runner, config.beam)
-    from zoo.pseudo_label import job, report  # which fails before the work without matplotlib
+    from zoo.pseudo_label import job, report  # fails before the work without matplotlib
     from zoo.pseudo_label.inputs import find_ranges, sizes_and_times
     from zoo.pseudo_label.teacher import find_teacher, load_teacher
 

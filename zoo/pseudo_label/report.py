@@ -16,7 +16,7 @@ with needs_extra("train"):
 
 BINS = 20  # of scores
 NAMED = 100  # unreadable images that the report names
-MEMORY_S = 3600  # from which the time left is estimated: workers finish ranges now and then
+MEMORY_S = 3600  # window of the estimated time left, long since workers finish whole ranges
 
 
 class Meter(Progress):

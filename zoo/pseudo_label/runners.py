@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 LOCAL, DIRECT = "local", "direct"
 BEAM = {"dataflow": "DataflowRunner", "flink": "FlinkRunner", "spark": "SparkRunner"}
 Runner = Literal["local", "direct", "dataflow", "flink", "spark"]
-# Last line of a traceback for errors that end a command with one line.
+# Last traceback line of the errors that commands report in one line.
 _BAD_INPUT = r"^(?:[\w.]*\.)?(?:ValueError|OSError|FullDiskError): (.*)$"
 POLL_S = 2.0  # between two looks for finished files
 
 Numbered = tuple[int, "Range"]
-BeamRunner = tuple[Any, Any]  # with its options
+BeamRunner = tuple[Any, Any]  # runner and its options
 
 
 def beam_runner(name: str, options: Mapping[str, Any]) -> BeamRunner | None:
-    """Returns the runner of Beam of a name, and its options, which it checks; None for local."""
+    """Returns a Beam runner by name, and its options after a check; None for local."""
     if name == LOCAL:
         require(not options, "beam: expected none with --runner local", dict(options))
         return None
@@ -48,7 +48,7 @@ def run_each(
 ) -> None:
     """Calls a function with every item, in this process or on workers of Apache Beam.
 
-    Bad input that a worker found is a `ValueError` of one line.
+    Bad input that a worker finds is raised as a `ValueError` of one line.
     """
     if beam is None:
         for item in items:
@@ -93,7 +93,7 @@ def label_each(
 def label(
     task: "Task", numbered: Numbered, advance: Callable[[int], None] = lambda count: None
 ) -> None:
-    """Labels one range, in a process that may be new."""
+    """Labels one range, possibly in a new process, where Keras has no backend yet."""
     use_default_backend(BACKENDS[:1])
     from zoo.pseudo_label.worker import label_range
 
@@ -104,7 +104,7 @@ def label(
 def counting(
     task: "Task", ranges: Sequence[Numbered], advance: Callable[[int], None], poll_s: float
 ) -> Iterator[None]:
-    """Counts images of ranges that other processes finish, as long as the `with` block runs."""
+    """Counts images of ranges that other processes finish during the `with` block."""
     from zoo.pseudo_label.job import INDEX, finished, read_index
 
     waiting = dict(ranges)

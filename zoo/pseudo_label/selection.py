@@ -28,7 +28,7 @@ OTHER = (
     "input: expected the records of its index in {}; remove it and repeat the command of label, "
     "which writes it anew. Received: {}"
 )
-SHOWN_CLASSES, SHOWN = 4, 8  # of the figure: classes, and images of each, at both ends
+SHOWN_CLASSES, SHOWN = 4, 8  # classes in the figure, and images at each end of a class
 
 
 class Selecting(BaseModel, extra="allow"):
@@ -36,7 +36,7 @@ class Selecting(BaseModel, extra="allow"):
 
 
 class Candidates(NamedTuple):
-    """The images that were not left out, in the order of the ranges, and counts of all."""
+    """The images that were not left out, in the order of the ranges, and counts of all images."""
 
     label: np.ndarray  # (n,)
     score: np.ndarray  # (n,)
@@ -98,7 +98,7 @@ class Work:
         return read_index(self.labels(number, INDEX), len(self.job.class_names), "input")
 
     def wanted(self, number: int) -> Any:
-        """Returns the path of the selected records of a range, with the copies of each."""
+        """Returns the path of a range's selected record numbers and their numbers of copies."""
         return self.scratch / f"{number}.npy"
 
     def filter(self) -> Candidates:
@@ -139,7 +139,7 @@ class Work:
                 np.save(temporary, np.stack([record, times]))
             files.append((self.path(number), int(times.sum())))
         run_each(partial(write_shard, self), range(len(files)), beam)
-        weights = choice.records.astype("float64")  # exact
+        weights = choice.records.astype("float64")  # exact in float64
         after = np.bincount(images.label, weights, minlength=counts.shape[1]).astype("int64")
         left_out = {name: int(counts[row].sum()) for name, row in LEFT_OUT.items()}
         selected = Selection(
@@ -181,7 +181,7 @@ def _settings(config: Any) -> dict[str, Any]:
 
 
 def _records(path: Any, skip: int = 0) -> Iterator[bytes]:
-    """Yields the records of a range, and raises `ValueError` at their end."""
+    """Yields the records of a range; raises `ValueError` if more are requested than exist."""
     records: Any = tf.data.TFRecordDataset(str(path)).skip(skip)
     received = "fewer"
     try:
@@ -192,7 +192,7 @@ def _records(path: Any, skip: int = 0) -> Iterator[bytes]:
 
 
 def write_shard(work: Work, number: int) -> None:
-    """Writes the selected records of a range, copies after all others, unless that was done."""
+    """Writes the selected records of a range, copies last, unless the file exists."""
     path, source = work.path(number), work.labels(number)
     if path.exists():
         return
@@ -204,7 +204,7 @@ def write_shard(work: Work, number: int) -> None:
         for copy in range(wanted.max(initial=0)):
             for times, digest, content in zip(wanted, sha256, _records(source), strict=False):
                 if times > copy:
-                    if digest not in content:  # as the feature image/sha256
+                    if digest not in content:  # it is the feature image/sha256
                         raise ValueError(OTHER.format(printable(source), "other images"))
                     file.write(content)
 

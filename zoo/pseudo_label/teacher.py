@@ -65,7 +65,7 @@ class Teacher:
 
 
 def find_teacher(place: str) -> ClassifierSource | Any:
-    """Returns the source of a teacher, or the folder of a SavedModel, by what its place holds."""
+    """Finds the source of a teacher, or the folder of a SavedModel, by the files at its place."""
     if place.startswith(HUB):
         return Published(place)
     folder = location(place)
@@ -120,7 +120,7 @@ def _saved_model(folder: Any) -> Teacher:
     if classes != len(class_names):
         raise ValueError(f"{expected} of {classes} classes. Received: {len(class_names)} classes")
     files = [folder / SAVED_MODEL, *sorted(folder.glob("variables/*"), key=str)]
-    name = folder.parent.name if folder.name.isdecimal() else folder.name  # of a version
+    name = folder.parent.name if folder.name.isdecimal() else folder.name  # a version
     return Teacher(
         _id(name, (path.read_bytes() for path in files)),
         tuple(class_names),

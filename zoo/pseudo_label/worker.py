@@ -22,16 +22,16 @@ from zoo.pseudo_label.teacher import Teacher, load_teacher
 SMALLEST = np.finfo("float32").tiny  # probability whose logarithm replaces the logarithm of 0
 
 ImageFile = tuple[bytes, str]  # contents, and name for messages
-# The same with pixels and thumbnail; of an unreadable file, its name and why.
+# An image file with pixels and thumbnail, or the name and error of an unreadable one.
 Decoded = tuple[bytes, str, np.ndarray, np.ndarray] | str
 
 
 def label_range(
     task: Task, number: int, images: Range, advance: Callable[[int], None] = lambda count: None
 ) -> None:
-    """Labels the images of a range, unless that has been done.
+    """Labels the images of a range, unless its files exist.
 
-    Batches are all of one size, and always of the same images, so that files are equal to the byte
+    All batches have one size and always the same images, so that files have the same bytes
     wherever they are written. `advance` gets the number of images of each batch.
     """
     if task.path(number).exists() and task.path(number, INDEX).exists():
@@ -40,7 +40,7 @@ def label_range(
     require(teacher.id == wanted, f"teacher: expected {wanted}, as before", teacher.id)
     with atomic_write(task.path(number)) as records:
         index = _write_records(records, task, teacher, images, advance)
-        # Before the records, whose presence means that the range is done.
+        # The index comes first: records mark the range as done.
         with atomic_write(task.path(number, INDEX)) as arrays:
             np.savez(arrays, **index)
 
@@ -48,7 +48,7 @@ def label_range(
 def _write_records(
     path: Path, task: Task, teacher: Teacher, images: Range, advance: Callable[[int], None]
 ) -> dict[str, Any]:
-    """Writes the records of a range; returns its index, and what could not be read."""
+    """Writes the records of a range; returns its index, with unreadable and damaged files."""
     rows, unreadable, damaged = [], [], []
     job, size = task.job, teacher.preprocessing.image_size
     with tf.io.TFRecordWriter(str(path)) as file:
