@@ -1,4 +1,4 @@
-"""A server of buckets on loopback for TensorFlow's client of gs://, with faults on demand.
+"""A loopback server of gs:// buckets for TensorFlow's client, with faults on demand.
 
 It is the HTTPS proxy of a process: it answers as Google's two hosts and refuses all others.
 """
@@ -40,7 +40,7 @@ OPERATIONS = {  # HTTP method and path, in the order in which they are tried
 
 
 class Object(NamedTuple):
-    """Content of an object, and its description."""
+    """Content of an object, and its metadata."""
 
     data: bytes
     resource: dict[str, str]
@@ -50,10 +50,10 @@ class Object(NamedTuple):
 class Fault:
     """A fault in requests of "OPERATION BUCKET/NAME", after `skip` of them.
 
-    Kinds: a number, the status of the answer; break: the connection ends in the middle of a body,
-    sent or received; slow: the body pauses there for `seconds`; damage: the last bit that is read
-    is wrong; stale: a listing shows what there was when the fault was made. `then` is called in
-    the middle of the body, or after a status.
+    Kinds: a number: the response has this status; break: the connection ends in the middle of a
+    request or response body; slow: the body pauses there for `seconds`; damage: the last bit of a
+    read is wrong; stale: a listing shows the objects at the time the fault was created. `then` is
+    called in the middle of the body, or after a status.
     """
 
     kind: str
@@ -71,10 +71,10 @@ class Request:
     """A request, and how it ended."""
 
     operation: str
-    place: str  # BUCKET/NAME, of a listing with its prefix
+    place: str  # BUCKET/NAME; for a listing, BUCKET/PREFIX
     received: int = 0  # bytes of the body
     sent: int = 0
-    status: int = 0  # 0: not answered, or the connection was broken
+    status: int = 0  # 0: no response, or a broken connection
 
 
 class BucketServer(ThreadingHTTPServer):
@@ -87,7 +87,7 @@ class BucketServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.round_trip, self.page = round_trip, page  # seconds; names in a page of a listing
         self.objects: dict[str, Object] = {}
-        self.uploads: dict[str, tuple[str, bytearray]] = {}  # keys and what has come
+        self.uploads: dict[str, tuple[str, bytearray]] = {}  # key and received bytes
         self.requests: list[Request] = []
         self.faults: list[Fault] = []
         self.refused: list[str] = []  # other hosts
@@ -100,7 +100,7 @@ class BucketServer(ThreadingHTTPServer):
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that lead TensorFlow's client, of this process or another, to this server."""
+        """Environment variables that direct TensorFlow's client in any process to this server."""
         proxy = f"http://127.0.0.1:{self.server_address[1]}"
         certificate = {"CURL_CA_BUNDLE": self.certificate, "NO_GCE_CHECK": "true"}
         token = {"GOOGLE_AUTH_TOKEN_FOR_TESTING": "nobody"}
@@ -131,7 +131,7 @@ class BucketServer(ThreadingHTTPServer):
             self.write(f"{place}/{path.relative_to(folder)}", path.read_bytes())
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that were killed, or have to try again, are no news."""
+        """Prints nothing: clients are killed, or have to retry, on purpose."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -139,13 +139,13 @@ class _Handler(BaseHTTPRequestHandler):
     server: BucketServer
 
     def log_message(self, format: str, *args: Any) -> None:
-        """`BucketServer.requests` is the log."""
+        """Prints nothing: `BucketServer.requests` is the log."""
 
     def do_CONNECT(self) -> None:
         if self.path.rpartition(":")[0] not in HOSTS:
             self.server.refused.append(self.path)
             return self.send_error(403)
-        time.sleep(2 * self.server.round_trip)  # of TCP and TLS: every request has its connection
+        time.sleep(2 * self.server.round_trip)  # TCP and TLS: each request has a connection
         self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         self.connection = self.server.tls.wrap_socket(self.connection, server_side=True)
         self.rfile, self.wfile = (self.connection.makefile(mode) for mode in ("rb", "wb"))
@@ -157,7 +157,7 @@ class _Handler(BaseHTTPRequestHandler):
         )
         found, operation = next(filter(itemgetter(0), tried), (None, ""))
         if found is None or not isinstance(self.connection, ssl.SSLSocket):
-            return self.do_CONNECT()  # which refuses it
+            return self.do_CONNECT()  # refuses the request
         time.sleep(self.server.round_trip)
         self.query, self.data = dict(parse_qsl(urlsplit(self.path).query)), bytearray()
         self.found = {key: unquote(value) for key, value in found.groupdict().items()}
@@ -174,7 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._body()
             self._send(int(self.fault.kind), b"as the test wants it")
             self.fault.then()
-        except OSError:  # the client has gone, or has to
+        except OSError:  # the client disconnected, or a fault disconnects it
             self.close_connection, self.log.status = True, 0
             self.wfile = BytesIO()
 
@@ -191,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
         return True
 
     def _middle(self) -> None:
-        """Lets the fault of this request happen, half of whose body has passed."""
+        """Triggers the fault of this request, after half of the body."""
         if self.fault and not self.fault.kind.isdecimal():
             fault, self.fault = self.fault, None
             time.sleep(fault.seconds)
@@ -200,7 +200,7 @@ class _Handler(BaseHTTPRequestHandler):
                 raise ConnectionError
 
     def _body(self) -> bytes:
-        """Reads the body into `data`, which keeps what has come when the connection breaks."""
+        """Reads the body into `data`, which keeps the received bytes if the connection breaks."""
         body, length = self.data, int(self.headers.get("Content-Length", 0))
         chunked, begin = self.headers.get("Transfer-Encoding") == "chunked", len(body)
         while self.log.received < length:

@@ -41,7 +41,7 @@ RUN = (
     "--model.name lambda_resnet14 --model.image_size 32 --optimizer.warmup_epochs 0 "
     "--training.epochs 3 --output_dir gs://bucket/run"
 )
-# Parts of a run, by what is in the names of their objects.
+# Parts of a run, by a substring of their objects' names.
 PARTS = {"data": "/data", "checkpoints": "/checkpoints", "TensorBoard": "/logs", "others": ""}
 
 
@@ -49,8 +49,8 @@ class Config(Settings):
     """Reads and trains from a bucket server on loopback, with and without a delay, in turn.
 
     Prints images/s of reading alone (decoded, cropped, flipped) and of training, and the requests
-    of the last epoch. A connection, its encryption and the request take a round trip each; every
-    request has its connection. Example:
+    of the last epoch. Every request opens a connection: TCP, TLS and the request take a round trip
+    each. Example:
 
       python -m tools.buckets --output docs/benchmarks/buckets.json
     """
@@ -58,7 +58,7 @@ class Config(Settings):
     round_trip_ms: tuple[Annotated[int, Field(ge=0, le=10_000)], ...] = (0, 50)
     """Delays to compare."""
     turns: Count = 3
-    """Measurements with each of them."""
+    """Measurements per delay."""
     output: Annotated[OutputFile, named(".json")] | None = None
     """JSON file of the results."""
 
@@ -110,10 +110,10 @@ def _write_shards(folder: Path) -> None:
 
 
 def read(server: BucketServer) -> float:
-    """Returns images/s of the second and third epoch of batches, which nothing waits for."""
+    """Returns images/s of the second and third epoch of reading batches, without training."""
     from zoo.data.load import load_data
 
-    place = f"bucket{next(BUCKETS)}"  # the client remembers objects by their names
+    place = f"bucket{next(BUCKETS)}"  # the client caches objects by name
     for key, found in list(server.objects.items()):
         server.write(key.replace("bucket", place, 1), found.data)
     os.environ.update(server.environment)

@@ -19,7 +19,7 @@ COMPARED = ("positions", "scope", "batch", "mode", "best", "auto_of_best")
 class Config(Settings):
     """Prints how far auto is from the fastest implementation, and the rows that correct its table.
 
-    Writes a CSV file of the networks in timm's columns beside the JSON file.
+    Writes a CSV file of the networks in timm's columns next to the JSON file.
     """
 
     file: CliPositionalArg[Path]

@@ -72,7 +72,7 @@ class Recipe(Trained):
         config = TrainConfig.from_command_line(words)
         run = ClassificationRun(config, Devices(1, Host(), "TPU"), resumed=False)
         run.images, run.classes = IMAGENET
-        nothing: Any = None  # reads images, of which there are none
+        nothing: Any = None  # image reader; no image is read
         train, test = (StreamSource([RecordFile("", 0, count)], nothing, 0) for count in run.images)
         run.data = ImageData(TrainingImages(train, nothing), EvalImages(test, nothing), ())
         with precision(self.dtype):
@@ -95,8 +95,8 @@ class Config(LayerSettings):
 
     Compiles all implementations of the lambda layer; or, with --models, whole training steps:
     forward, backward, SGD with momentum, L2 and averages. Nothing is run: all numbers are of the
-    compiled program. What is in the JSON file of --output is not compiled again. Needs JAX and the
-    compiler of the device. Example:
+    compiled program. Results in the JSON file of --output are not compiled again. Needs JAX and
+    the compiler of the device. Example:
 
       python -m tools.compiled --device v5e --models lambda_resnet50@160:dropout_rate=0.2
     """
@@ -118,7 +118,7 @@ class Config(LayerSettings):
     kernels: int = Field(default=0, ge=0, le=LARGEST)
     """Number of kernels to name for each program, the most expensive ones."""
     seconds: Count = 3 * 3600
-    """Time limit of one compilation with all that it needs."""
+    """Time limit of one compilation, preparation included."""
 
     @model_validator(mode="after")
     def _steps_of_tensorflow(self) -> Self:
@@ -213,7 +213,7 @@ def compile_lowered(
 
 
 def tensorflow_version(python: Path) -> str:
-    """Looks up the version of TensorFlow for TPUs of another Python."""
+    """Looks up the version of TensorFlow for TPUs that another Python has."""
     code = "from importlib.metadata import version; print(version('tensorflow-tpu'))"
     try:
         return _of_python(python, "-c", code).strip()
@@ -225,9 +225,9 @@ def tensorflow_version(python: Path) -> str:
 
 
 def _of_python(python: Path, *words: str) -> str:
-    """Runs another Python with TensorFlow; the last line on stderr is the reason of a failure."""
+    """Runs another Python with TensorFlow; errors have the last line of its stderr."""
     environment = {**os.environ, "KERAS_BACKEND": "tensorflow"}
-    environment.pop("TPU_LIBRARY_PATH", None)  # of JAX's libtpu, with which TensorFlow's crashes
+    environment.pop("TPU_LIBRARY_PATH", None)  # JAX's libtpu crashes TensorFlow's
     done = subprocess.run([python, *words], capture_output=True, text=True, env=environment)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().rpartition("\n")[2])
@@ -239,7 +239,7 @@ def in_new_process(
 ) -> Iterator[dict[str, Any]]:
     """Calls a function in a new process; yields `{"reason": ...}` for calls that fail.
 
-    A call that takes more than `seconds`, or ends the process, is followed by another process.
+    After a call that takes more than `seconds` or ends the process, a new process starts.
     """
     context, done = get_context("spawn"), 0
     while done < len(calls):
@@ -264,7 +264,7 @@ def in_new_process(
 
 def _send(sender: Any, function: Callable, calls: Sequence[Sequence[Any]]) -> None:
     end_with_parent()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # compilers warn of a device that is not there
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # compilers warn about the missing device
     for arguments in calls:
         try:
             sender.send(function(*arguments))
@@ -273,6 +273,6 @@ def _send(sender: Any, function: Callable, calls: Sequence[Sequence[Any]]) -> No
 
 
 if __name__ == "__main__":
-    from tools import compiled  # reports have the name of the module
+    from tools import compiled  # reports contain the module's name
 
     run_command(compiled.main)

@@ -19,13 +19,13 @@ from zoo.list.command import as_columns
 from zoo.model_card import table
 
 OF_COVERAGE = ("place", "statement", "shown by", "not shown, or contradicted")
-# And their names in a sum.
+# States of statements, and their words in the line of totals.
 STATES = {"works": "work", "partly": "partly", "contradicted": "contradicted", "not": "not"}
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement of the paper that software can show, and what shows it: of `coverage.yaml`."""
+    """A statement of the paper that software can show, and its evidence: from `coverage.yaml`."""
 
     section: str
     place: str
@@ -69,7 +69,7 @@ class Config(Settings, cli_prog_name="python -m tools.coverage"):
     state: Literal["works", "partly", "contradicted", "not"] | None = None
     """Only statements of this state."""
     format: Literal["table", "json", "markdown"] = "table"
-    """Of the list."""
+    """Output format."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -110,7 +110,7 @@ def text(config: Config) -> str:
 
 
 def _markdown(row: Statement) -> list[str]:
-    """Cells of `OF_COVERAGE`, with links for a page in docs/."""
+    """Returns the cells of a row of `OF_COVERAGE`, with links to pages in docs/."""
     shown = (
         f"[{name[5:].partition('#')[0]}]({name[5:]})" if name.startswith("docs/") else f"`{name}`"
         for name in row.shown_by

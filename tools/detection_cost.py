@@ -40,7 +40,7 @@ class CostConfig(Settings):
     """Folder of shards: also measure time and memory of a training step on their images, in
     float32."""
     batch_size: BatchSize = 2
-    """Images of such a step."""
+    """Images per training step."""
 
 
 STEPS = 3  # timed steps, after one for tracing

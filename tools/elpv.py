@@ -14,7 +14,7 @@ from zoo.fields import Count, LocalPath, OutputFolder
 from zoo.files import atomic_write
 
 CLASSES = ("defective", "intact")
-CELLS = 60  # of a module, whose images follow each other
+CELLS = 60  # of a module; their images follow each other
 SIZE = 64  # pixels
 
 
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def read_labels(folder: Path) -> list[tuple[Path, bool, str]]:
-    """Reads path, whether it is defective, and type of every cell, in the order of the file."""
+    """Reads path, defect flag and type of every cell, in the order of the file."""
     file = folder / "labels.csv"
     if not file.is_file():
         raise ValueError(f"input: expected a folder with labels.csv. Received: {str(folder)!r}")
@@ -82,7 +82,7 @@ def read_labels(folder: Path) -> list[tuple[Path, bool, str]]:
 
 
 def split(kinds: Sequence[str], seed: int) -> np.ndarray:
-    """Chooses half of the runs of `CELLS` images of each type. Returns whether to train on each."""
+    """Assigns half of the runs of `CELLS` images of each type to training: a bool per image."""
     runs, length = np.zeros(len(kinds), int), 0
     for place in range(1, len(kinds)):
         length = 0 if kinds[place] != kinds[place - 1] else (length + 1) % CELLS
