@@ -24,15 +24,15 @@ from zoo.fields import Count, LocalPath, OutputFile, TypedValues, read_settings
 from zoo.files import write_json
 from zoo.measurements import Column, find_hardware, installed, print_table
 
-LEVEL, POWER = 0.05, 0.8  # of the paired t-test, and of the difference that it would have found
-ROTATION, SHIFT = 30, 4  # degrees and pixels, at most, of `moved` test images
+LEVEL, POWER = 0.05, 0.8  # level of the paired t-test; power for the detectable difference
+ROTATION, SHIFT = 30, 4  # largest rotation (degrees) and shift (pixels) of `moved` images
 CORRUPTIONS = ("gaussian_noise", "shot_noise", "contrast", "pixelate", "jpeg_compression")
-SEVERITY, CORRUPTED = 3, 2000  # of ImageNet-C, and the test images that each corruption changes
+SEVERITY, CORRUPTED = 3, 2000  # severity as in ImageNet-C; corrupted test images
 PREDICTED_NUMBERS = 400_000  # in the test images that are predicted at once
 TIMED_STEPS, TIMED_ROUNDS = 20, 5  # the fastest round counts
-# Settings that the time of a step depends on.
+# Settings that affect the time of a step.
 OF_TIMES = ("network", "model", "batch_size", "image_size", "precision")
-FEWEST = 3  # seeds of a verdict
+FEWEST = 3  # seeds for a verdict
 METRICS = ("accuracy", "moved", "corrupted", "calibration_error")
 OF_CELLS = ("roc_auc", "f1", "accuracy", "calibration_error")
 ELPV = "elpv"  # data: the images of solar cells that `tools.elpv` reads
@@ -41,7 +41,7 @@ LATER = {"precision": "float32", "weights": None, "image_size": None, "class_wei
 
 
 class Row(Section):
-    """A network and its training, by what differs from the experiment."""
+    """A network and its training: settings that differ from the experiment's."""
 
     model: TypedValues = Field(default={})
     """Constructor arguments, in addition to the experiment's."""
@@ -52,7 +52,7 @@ class Row(Section):
     precision: Literal["float32", "mixed_bfloat16"] = "float32"
     """Keras' dtype policy."""
     weights: str | None = None
-    """Initial weights, of any number of classes and channels; None: random ones."""
+    """Initial weights, for any number of classes and channels; None: random."""
     image_size: Count | None = None
     """elpv: height and width in pixels."""
 
@@ -81,20 +81,20 @@ class Table(Section):
 
 
 class Experiment(Section):
-    """Networks that see equally many images, by the same optimizer and in the same order."""
+    """Networks to compare: all see as many images; seeds fix their order."""
 
     data: str
-    """Data set of TensorFlow Datasets with a train and a test split, of images of one size; or
-    elpv, whose halves depend on the seed (tools.elpv)."""
+    """Data set of TensorFlow Datasets with a train and a test split and images of one size; or
+    elpv, which is halved by seed (tools.elpv)."""
     held_out: int = Field(default=0, ge=0)
-    """Test on the last training images, so many of them, and leave the test images unseen."""
+    """Number of training images, the last ones, to test on instead of the test images."""
     class_weights: bool = False
-    """Weight the loss so that every class counts as much."""
+    """Weight the loss so that all classes count equally."""
     network: NetworkName
     model: TypedValues = Field(default={})
     """Constructor arguments of all rows."""
     optimizer: OptimizerConfig = OptimizerConfig()
-    """warmup_epochs is a part of the training."""
+    """Optimizer of the rows; warmup_epochs is a fraction of the training."""
     batch_size: Count = 128
     images: Count
     """Images that each network sees."""
@@ -150,7 +150,7 @@ class Experiment(Section):
 
 
 class Config(Settings):
-    """Trains what is missing of an experiment, and prints tables with verdicts.
+    """Trains the missing runs of an experiment, and prints tables with verdicts.
 
     The experiment is a YAML file: rows, seeds, and claims about pairs of rows. Every network is
     trained from memory by Keras' fit, and its result added to the JSON file, so that the same
@@ -196,7 +196,7 @@ Data = Callable[[int | None, int], tuple[Images, Images]]
 
 
 def load(experiment: Experiment, folder: Path | None) -> Data:
-    """Returns the function of image size and seed that gives training and test images."""
+    """Returns a function from image size and seed to training and test images."""
     if experiment.data == ELPV:
         return load_cells(folder or Path("elpv"))
     import tensorflow_datasets as tfds
@@ -213,7 +213,10 @@ def load(experiment: Experiment, folder: Path | None) -> Data:
 
 
 def load_cells(folder: Path) -> Data:
-    """Returns the function that gives two halves of the solar cells, `defective` as class 0."""
+    """Returns a function from image size and seed to two halves of the solar cells.
+
+    Class 0 is `defective`.
+    """
     from PIL import Image
 
     cells = elpv.read_labels(folder)
@@ -233,7 +236,7 @@ def load_cells(folder: Path) -> Data:
 
 
 def write(experiment: Experiment, output: Path, report: dict[str, Any]) -> None:
-    """Writes results with the rows and the claims that the experiment has now."""
+    """Writes the results with the current rows and claims of the experiment."""
     report["benchmark"] = "experiment"
     report["rows"] = [*rows(experiment, report), *claims(experiment, report)]
     write_json(output, report, indent=1)
@@ -257,7 +260,7 @@ def standardized(images: np.ndarray, scale: tuple[float, float]) -> np.ndarray:
 
 
 def test_sets(test: Images, scale: tuple[float, float]) -> dict[str, np.ndarray]:
-    """Makes the test images, rotated and shifted ones, and corrupted ones, the same for all."""
+    """Returns normalized test images: plain, moved and corrupted, the same in all runs."""
     from scipy.ndimage import affine_transform
     from tensorflow_datasets.image_classification import corruptions
 
@@ -282,7 +285,7 @@ def test_sets(test: Images, scale: tuple[float, float]) -> dict[str, np.ndarray]
 
 
 def batches_of(settings: Mapping[str, Any], seed: int, train: Images, steps: int) -> Any:
-    """Returns a `tf.data.Dataset` of the batches of a training, with weights of classes if set."""
+    """Returns a `tf.data.Dataset` of training batches, with class weights if these are set."""
     import tensorflow as tf
 
     random = np.random.default_rng(seed)
@@ -366,7 +369,7 @@ def evaluate(model: Any, tests: Mapping[str, np.ndarray], labels: np.ndarray) ->
 
 
 class Work(NamedTuple):
-    """The steps of an experiment that take long, and the clock that times them."""
+    """The slow steps of an experiment, and the clock that times them."""
 
     prepare: Callable[..., tuple[Any, Any]]
     evaluate: Callable[..., dict[str, float]]
@@ -415,7 +418,7 @@ def run(
             result["ms"] = 1000 * min(rounds) / TIMED_STEPS
         else:
             result |= {"seed": seed, "seconds": rounds[0], **work.evaluate(model, tests, labels)}
-        report = read(output)  # again: another process may have written since
+        report = read(output)  # read again: another process may have written
         report |= {
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "hardware": find_hardware(),

@@ -12,8 +12,8 @@ from zoo.errors import needs_extra, printable
 from zoo.fields import LocalPath, OutputFolder
 
 NAME = "fashion_mnist"
-# Debian compressed the files anew, without names and times. With both, they are the original files
-# again, byte for byte. Seconds since 1970, by the first letter of the name: train and t10k.
+# Debian recompressed the files without names and times. Restoring both gives the original bytes.
+# Times are in seconds since 1970, by the first two letters of the name: train and t10k.
 TIMES = {"tr": 1504176606, "t1": 1504176627}
 MAGIC, NAMED = b"\x1f\x8b\x08", 8  # first bytes of a gzip file, and the flag of one with a name
 
@@ -32,7 +32,7 @@ class FashionMnistConfig(Settings):
     input: LocalPath = Path("/usr/share/datasets/fashion-mnist")
     """Folder of train-images-idx3-ubyte.gz and the other three files."""
     output: OutputFolder | None = None
-    """Folder of data sets, for --data.dir; None: ~/tensorflow_datasets, for both."""
+    """Folder of data sets, for --data.dir; None: ~/tensorflow_datasets, the default of both."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
         raise ValueError(f"output: expected a folder without {NAME}. Received: {builder.data_dir}")
     infos = builder.url_infos.values()
     originals = {one.filename: original(config.input / one.filename, one) for one in infos}
-    with TemporaryDirectory() as folder:  # where TFDS looks before it downloads
+    with TemporaryDirectory() as folder:  # TFDS looks here before it downloads
         for name, content in originals.items():
             Path(folder, name).write_bytes(content)
         builder.download_and_prepare(

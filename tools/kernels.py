@@ -24,7 +24,7 @@ _ARRAY = re.compile(r"([a-z]\w*)\[([\d,]*)\](?:\{([^}]*)\})?")
 FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
 CALLS = {"while", "call", "conditional"}  # run other computations, whose kernels count
 SLICES = {"slice", "dynamic-slice", "gather"}  # read a part of their first operand
-UPDATES = {"dynamic-update-slice": 1, "scatter": 2}  # position of what they write in place
+UPDATES = {"dynamic-update-slice": 1, "scatter": 2}  # operand position of the update
 ARITHMETIC = {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "negate"}
 ARITHMETIC |= {"exponential", "exponential-minus-one", "log", "log-plus-one", "logistic"}
 ARITHMETIC |= {"rsqrt", "sqrt", "tanh"}
@@ -80,7 +80,7 @@ class Kernel:
 
 
 class Device(Section):
-    """A device that programs are compiled for, as `devices.yaml` has it."""
+    """A device that programs are compiled for: an entry of `devices.yaml`."""
 
     title: str
     source: str
@@ -114,7 +114,7 @@ def kernels_of(text: str) -> Iterator[Kernel]:
 
 
 def _parse(text: str) -> Computation:
-    """Returns the entry of a program. What its text mentions stands before."""
+    """Parses the entry computation, which follows all that it calls in the text."""
     computations: dict[str, Computation] = {}
     known: dict[str, Instruction] = {}
     inside: Computation = []
@@ -159,7 +159,7 @@ def _rounds(one: Instruction) -> int:
 
 
 def _results(one: Instruction) -> list[Instruction]:
-    """Instructions that compute the results of a kernel."""
+    """Returns the instructions that compute the results of a kernel."""
     if one.opcode == "fusion":
         return _results(one.called[0][-1])
     if one.opcode in ("tuple", "bitcast"):
@@ -168,7 +168,7 @@ def _results(one: Instruction) -> list[Instruction]:
 
 
 def bytes_accessed(one: Instruction) -> float:
-    """Counts the bytes that a kernel reads and writes; what it slices, by the slice."""
+    """Counts the bytes that a kernel reads and writes; of a sliced array, only the slice."""
     if one.opcode.endswith("-done"):  # an asynchronous copy counts where it ends
         return sum(array.bytes for array in one.arrays)
     if "AllocateBuffer" in one.rest:
@@ -185,7 +185,7 @@ def bytes_accessed(one: Instruction) -> float:
 
 
 def _parts_read(one: Instruction) -> list[float]:
-    """Fractions of the operands that an instruction reads."""
+    """Returns the fraction of each operand that an instruction reads."""
     if one.opcode == "fusion":
         inner = one.called[0]
         read: dict[str, float] = defaultdict(float, {inner[-1].name: 1.0})
@@ -228,7 +228,7 @@ def _convolution(one: Instruction) -> list[dict[str, int]]:
 
 
 def _convolved(one: Instruction) -> float:
-    """Counts the operations of a convolution; products with padding are none."""
+    """Counts the operations of a convolution, without products with padding."""
     source, kernel, output = _convolution(one)
     fields = dict(field.split("=") for field in one.find(r"window=\{(.*?)\}").split())
     count = 2 * output["b"] * kernel["i"] * kernel["o"]

@@ -1,7 +1,7 @@
 """TensorFlow's training steps as XLA programs for a TPU, without one: `python -m tools.lowering`.
 
-It needs TensorFlow's wheel for TPUs, whose kernels stand for operations of the program: an
-operation that they lack is an error that names it.
+It needs TensorFlow's wheel for TPUs, which has the kernels that lower operations to XLA. An
+operation without a kernel is an error that names it.
 """
 
 import sys
@@ -26,7 +26,7 @@ ASSIGNED = {
 
 
 def functional(function: Callable, *tensors: Any) -> tuple[Callable, list[Any], list[Any]]:
-    """Makes the variables of a function arguments, which TensorFlow cannot export otherwise.
+    """Turns the variables of a function into arguments; TensorFlow cannot export variables.
 
     Returns:
         A function of values of all variables that `function` uses, and of other tensors, which
@@ -42,7 +42,7 @@ def functional(function: Callable, *tensors: Any) -> tuple[Callable, list[Any], 
     def call(state: Sequence[Any], rest: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         places = zip([*handles, *others], [*state, *rest], strict=True)
         values = {place.ref(): value for place, value in places}
-        for operation in traced.graph.get_operations():  # in the order of the program
+        for operation in traced.graph.get_operations():  # in program order
             if operation.type in ("Placeholder", "NoOp"):
                 continue
             inputs = [values[one.ref()] for one in operation.inputs]
@@ -67,7 +67,7 @@ def functional(function: Callable, *tensors: Any) -> tuple[Callable, list[Any], 
 
 
 def _copied(operation: Any, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Outputs of a copy of an operation in the graph that is being traced."""
+    """Copies an operation into the graph that is being traced; returns its outputs."""
     copy = tf.compat.v1.get_default_graph()._create_op_internal(
         operation.type,
         inputs,

@@ -80,7 +80,7 @@ def plain(folder: Path) -> None:
 
 
 def select(folder: Path, images: int = 10_000_000, known: int = KNOWN) -> dict[str, float]:
-    """Prints time and memory of a selection among made scores, and checks it."""
+    """Prints time and memory of a selection among synthetic scores, and checks it."""
     from zoo.pseudo_label.select import SelectConfig
     from zoo.pseudo_label.selection import EXCLUDED, KEPT, choose, start
 
@@ -94,7 +94,7 @@ def select(folder: Path, images: int = 10_000_000, known: int = KNOWN) -> dict[s
     )
     rng = np.random.default_rng(count)
     sha256, hashes = _random_images(rng, known)
-    shared = known // 100  # of the images to leave out, those that are among the labeled ones
+    shared = known // 100  # images to leave out that are among the labeled ones
     indices = [_index(number) for number in range(-(-shared // PER_RANGE))]
     sha256[:shared] = np.concatenate([one["sha256"] for one in indices])[:shared]
     work.scratch.mkdir()
@@ -140,7 +140,7 @@ def _write_made_scores(folder: Path, count: int):
 
 
 def _index(number: int) -> dict[str, Any]:
-    """The index of a range: classes of unequal size, and scores of which a tenth are equal."""
+    """Returns the index of a range, with classes of unequal size and a tenth of equal scores."""
     rng = np.random.default_rng(number)
     sha256, hashes = _random_images(rng, PER_RANGE)
     score = rng.uniform(0.1, 1, PER_RANGE).astype("float32")

@@ -1,6 +1,6 @@
 """Writes every error message of the packages to tests/messages.txt: `python -m tools.messages`.
 
-A row has {} for what a message fills in; the difference of the file is what users will read.
+A row has {} for values that a message fills in; the diff of the file shows what users will read.
 """
 
 import ast
@@ -16,7 +16,7 @@ def _received(call: ast.Call) -> str:
     return "Received: " + ", ".join(f"{one.arg or '{}'}={{}}" for one in call.keywords)
 
 
-# Functions that make errors, by the texts of their arguments, and of those by keyword.
+# Message templates of functions that make errors: {0} is the first argument.
 FORMS = {
     "refusal": "{0}. Received: {1}",
     "_fault": "expected {0}, received {1}",
@@ -39,7 +39,7 @@ class _Messages(ast.NodeVisitor):
     def __init__(self, tree: ast.Module):
         self.rows: set[str] = set()
         self._others: set[str] = set()
-        self._local: dict[str, str] = {}  # names of texts in a function
+        self._local: dict[str, str] = {}  # texts by the variables of a function
         self.visit(tree)
         whole = "\n".join(self.rows)
         self.rows |= {text for text in self._others if text not in whole}
@@ -74,7 +74,7 @@ class _Messages(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> None:
-        if not isinstance(node.value, ast.Constant):  # as docstrings are
+        if not isinstance(node.value, ast.Constant):  # docstrings are no messages
             self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
@@ -95,7 +95,7 @@ class _Messages(ast.NodeVisitor):
             self._others.add(text)
 
     def _template(self, node: ast.AST) -> str:
-        """The text of an expression, with {} where it is not known before."""
+        """Returns the text of an expression, with {} for parts known at run time only."""
         match node:
             case ast.Constant(str(text)):
                 return re.sub(r"\{\w+(:\w)?\}", "{}", " ".join(text.split("\n")))
@@ -118,7 +118,7 @@ class _Messages(ast.NodeVisitor):
 
 
 def messages() -> set[str]:
-    """Returns all messages, each behind its room: a part of `zoo`, or a package."""
+    """Returns all messages, each after its room, a part of `zoo` or a package."""
     found = set()
     for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         package, *parts = path.relative_to(ROOT).parts

@@ -20,19 +20,20 @@ from zoo.measurements import columns, find_hardware, installed, print_table
 
 CONFIG, DATA = "lambda_resnet14_fashion_mnist", "fashion_mnist"
 TEACHER, NOISE = "teacher", "noise alone"
-# The student's, in addition to the recipe's shifts, flips and erased parts.
+# The student's noise, in addition to the augmentation of the recipe.
 NOISY = ["--model.overrides", "filters=8,dropout_rate=0.2,stochastic_depth_rate=0.1"]
 QUIET = ["--model.overrides", "filters=8"]
 COMPARED = ("seeds", "difference", "low", "high", "p", "detectable", "verdict")
 
 
 class Config(Settings):
-    """Trains teacher and students on Fashion-MNIST of which few images have labels (Table 5).
+    """Trains a teacher and students on Fashion-MNIST with few labeled images (Table 5).
 
-    Runs the commands of docs/pseudo_labels.md, for every seed: a teacher, and in each round its
-    labels, at the temperature that held-out labeled images fit, their selection, and a student of
-    more noise, the next teacher; and a network of the student's noise without pseudo-labels. Every
-    seed has other labeled images. Finished parts are not repeated. Example:
+    For every seed, runs the commands of docs/pseudo_labels.md: trains a teacher, then in each
+    round labels images at the temperature fitted to held-out labeled images, selects among them,
+    and trains a student with more noise, the next teacher. Also trains a network with this noise
+    but no pseudo-labels. Every seed has other labeled images. Finished parts are not repeated.
+    Example:
 
       python -m tools.noisy_student --folder runs/noisy_student
     """
@@ -48,15 +49,15 @@ class Config(Settings):
     labeled: int = Field(default=1000, ge=50, le=1000)
     """Images with labels, of which a fifth is held out."""
     images: Count = 60_000
-    """Training images to label, the last ones; those with labels are left out of them."""
+    """Number of training images to pseudo-label, the last ones, without the labeled ones."""
     rounds: Count = 2
     """Students, one after another."""
     epochs: Count = 100
-    """Epochs of every network, of the labeled images."""
+    """Epochs of every network over the labeled images."""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Runs what is missing, then prints and writes the accuracies and the verdicts."""
+    """Trains the missing networks, then prints and writes accuracies and verdicts."""
     config = Config.from_command_line(arguments, "python -m tools.noisy_student")
     runs = [one for seed in config.seeds for one in _runs(config, seed)]
     report = {
@@ -75,7 +76,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _runs(config: Config, seed: int) -> Iterator[dict[str, Any]]:
-    """Yields the accuracy of every network of a seed, trained where it is missing."""
+    """Yields the accuracy of every network of a seed; trains missing networks."""
     count = config.labeled
     first, last = seed * count, (seed + 1) * count
     held_out = f"train[{last - count // 5}:{last}]"

@@ -45,7 +45,7 @@ class PackageConfig(Settings):
     """
 
     runs: CliPositionalArg[list[LocalPath]] = Field(min_length=1)
-    """Run whose weights are taken, and runs of other seeds, whose accuracy the card states."""
+    """Run to package, then runs with other seeds, whose accuracy the card states, too."""
     root: LocalPath = ROOT
     """Checkout to write to."""
 
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> None:
     path = config.root / "lambda_keras" / "weights" / published.filename
     with atomic_write(path) as new, atomic_write(path.with_suffix(".md")) as card:
         save_safetensors(trained.model, new)
-        if path.is_file() and _same(path, new):  # whose header may be in another order
+        if path.is_file() and _same(path, new):  # the header of `new` may have another order
             new.write_bytes(path.read_bytes())
         loaded = create_model(name, classes=len(trained.class_names))
         load_weights(loaded, new, name)
@@ -111,7 +111,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _same(path: Path, other: Path) -> bool:
-    """Returns whether two files hold the same arrays."""
+    """Returns whether two files contain the same arrays."""
     from lambda_keras.weights.files import read_safetensors
 
     first, second = (read_safetensors(one)[0] for one in (path, other))

@@ -13,7 +13,7 @@ from zoo.errors import needs_extra, printable
 from zoo.fields import OutputFolder
 from zoo.files import atomic_write
 
-# RGB colors of the right ends of the paths, all of which are in every image.
+# RGB colors of the right ends of the paths; every image has all of them.
 COLORS = {
     "red": (255, 64, 64),
     "green": (64, 255, 64),
@@ -32,7 +32,7 @@ class PathsConfig(Settings):
     """Draws four paths per image; the class is the color at the other end of the marked one.
 
     Writes train/CLASS/ and val/CLASS/ with PNG files of 32 x 32 pixels, for --data.source
-    image_folder. Training images are there twice, the second time upside down. Example:
+    image_folder. Every training image is written twice, the second time upside down. Example:
 
       python -m tools.paths --output runs/paths
     """

@@ -22,13 +22,13 @@ with needs_extra("train"):
     from matplotlib.ticker import LogLocator, NullLocator
 
 ACCURACY = "accuracy", "accuracy_sd"
-# Kinds of layers by names of rows.
+# Kinds of layers, by a pattern of row names.
 KINDS = {"convolutions": "^(convolution|squeeze)", "attention": "attention", "lambda layers": ""}
 LOOKS = yaml.safe_load(Path(__file__).with_name("plots.yaml").read_text(encoding="utf-8"))
 
 
 class Config(Settings):
-    """Draws a figure beside each JSON file of zoo.benchmark, compiled or experiment."""
+    """Draws a figure next to each JSON file of zoo.benchmark, compiled or experiment."""
 
     files: CliPositionalArg[list[Path]]
     """JSON files (--output of a command)."""
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def draw(report: Mapping[str, Any], path: Path) -> None:
-    """Draws the layers or the steps of a report; networks and training have files of their own."""
+    """Draws the figures of a report; all but the main one add an ending to the file name."""
     if report["benchmark"] == "steps":
         return plot_steps(report, path)
     if report["benchmark"] == "experiment":
@@ -95,7 +95,7 @@ def plot_layers(result: Mapping[str, Any], path: Path) -> None:
 
 
 def plot_training(result: Mapping[str, Any], rows: Sequence[Any], path: Path) -> None:
-    """Draws three layers in training on maps of one depth, so small that a phone shows it whole."""
+    """Draws three layers in training on maps of one depth, in a figure for phone screens."""
     names = LOOKS["training"]
     batch = rows[0]["batch"]
     rows = [row for row in rows if row["batch"] == batch]
@@ -217,7 +217,7 @@ def plot_times(result: Mapping[str, Any], path: Path) -> None:
 
 
 def plot_data_sizes(result: Mapping[str, Any], path: Path) -> None:
-    """Draws accuracy against the number of training images, of rows that differ in it."""
+    """Draws accuracy against the number of training images, for rows that differ in it."""
     rows = _of_several_seeds(result)
     tables = {row["table"] for row in rows if row["train_images"]}
     lines: dict[str, dict[float, Any]] = {}

@@ -1,4 +1,4 @@
-"""Small data sets on disk, of real files: what TFDS and the Cloud TPU tutorials would write."""
+"""Small data sets in real files, as TFDS and the Cloud TPU tutorials would write them."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from PIL import Image
 
 
 def jpeg(shade: int, size: tuple[int, int] = (40, 30), **options) -> bytes:
-    """A noisy JPEG of which red tells the shade."""
+    """Returns a noisy JPEG file whose red channel is about `shade`."""
     noise = np.random.default_rng(shade).integers(-9, 9, (size[1], size[0], 3))
     pixels = np.clip(noise + np.array([shade, 100, 150]), 0, 255).astype("uint8")
     file = io.BytesIO()
@@ -28,7 +28,7 @@ def write_tfds(
     image=None,
     **options,
 ) -> None:
-    """Prepares a data set of TFDS with the features of ImageNet; labels are of 1000 classes.
+    """Prepares a data set of TFDS with the features of ImageNet and, by default, 1000 classes.
 
     Images are the contents of files, or arrays.
     """
@@ -59,7 +59,7 @@ def write_tfds(
 
 
 def write_imagenet(folder: Path, train: int = 60, validation: int = 21) -> None:
-    """Prepares what TFDS takes for ImageNet: image number i is of class i."""
+    """Prepares a data set that TFDS takes for ImageNet; image i has class i."""
     splits = {"train": train, "validation": validation}
     splits = {split: [(jpeg(i), i) for i in range(count)] for split, count in splits.items()}
     write_tfds(folder, "imagenet2012", splits, version="5.1.0")
@@ -68,7 +68,7 @@ def write_imagenet(folder: Path, train: int = 60, validation: int = 21) -> None:
 def write_tfrecords(
     path: Path, examples: Sequence[tuple[bytes, int]], names: Sequence[str] = ()
 ) -> None:
-    """Writes one shard with the keys of the Cloud TPU tutorials; names are those of the labels."""
+    """Writes one shard with the keys of the Cloud TPU tutorials; `names` are class names."""
     import tensorflow as tf
 
     def feature(value: bytes | int) -> tf.train.Feature:

@@ -38,11 +38,11 @@ class Room(NamedTuple):
 
     paths: Sequence[str]
     rows: Mapping[Table, Sequence[str]]
-    words: str = ""  # regular expression of words that no `--help` may have then
+    words: str = ""  # regular expression of words that no `--help` may have without the room
 
 
 def _command(name: str, *paths: str, tables: Sequence[Table] = (COMMANDS,)) -> Room:
-    """Returns the room of one command, which may have parts in the rows of tasks."""
+    """Returns the room of one command, which may also have rows in the tables of tasks."""
     own = (f"zoo/{name}", f"tests/zoo/{name}", f"tests/zoo/test_{name}.py")
     return Room((*own, *paths), {table: [name] for table in tables}, rf"zoo\.{name}\b")
 
@@ -115,8 +115,8 @@ ROOMS = {
 class RoomsConfig(Settings):
     """Takes rooms out, one after the other, each in a copy of the checkout, and checks the rest.
 
-    Every import has to lead somewhere, every --help has to be there and not to name the room, and
-    the other tests have to pass. Example:
+    Every import has to resolve, every --help has to work and not name the room, and the other
+    tests have to pass. Example:
 
       python -m tools.rooms detection --quick true
     """
@@ -143,7 +143,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def report(name: str, quick: bool) -> str:
-    """Prints what is wrong without a room, and the time; returns its name if anything is."""
+    """Prints the failures without a room, and the time; returns its name if there are any."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix=f"without-{name}-") as folder:
         wrong = check(Path(folder), name, quick)
@@ -153,7 +153,7 @@ def report(name: str, quick: bool) -> str:
 
 
 def check(copy: Path, name: str, quick: bool) -> str:
-    """Takes a room out of a copy of the checkout; returns what is wrong then."""
+    """Takes a room out of a copy of the checkout; returns the failures."""
     copy_checkout(copy)
     take_out(copy, ROOMS[name])
     forget_mentions(copy, ROOMS[name])
@@ -216,7 +216,7 @@ def check_helps(words: str) -> None:
 
 
 def copy_checkout(folder: Path) -> None:
-    """Copies the files that git tracks, or would, into an empty folder."""
+    """Copies tracked and unignored files into an empty folder, as a git repository."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in filter(None, names.split("\0")):
@@ -241,7 +241,7 @@ def take_out(folder: Path, room: Room) -> None:
 
 
 def forget_mentions(folder: Path, room: Room) -> None:
-    """Removes what pages, services, targets and golden files say of a room that is taken out."""
+    """Removes mentions of a removed room from pages, services, targets and golden files."""
     programs = [f"zoo.{key}" for key in room.rows.get(COMMANDS, ())]
     programs += [
         f"tools.{path.stem}"
@@ -261,7 +261,7 @@ def forget_mentions(folder: Path, room: Room) -> None:
 
 
 def forget(page: Path, folder: Path, command: re.Pattern[str]) -> None:
-    """Removes the lines of a page that link to files which are gone, or run gone commands."""
+    """Removes the lines of a page that link to missing files or run missing commands."""
     place = page.parent.relative_to(folder)
 
     def is_gone(link: str) -> bool:
@@ -279,7 +279,7 @@ def forget(page: Path, folder: Path, command: re.Pattern[str]) -> None:
 
 
 def forget_statements(folder: Path, command: re.Pattern[str]) -> None:
-    """Removes files and commands that are gone from what shows the paper's statements."""
+    """Removes missing files and commands from the evidence for the paper's statements."""
     path = folder / "tools" / "coverage.yaml"
     content = yaml.safe_load(path.read_text("utf-8"))
     for row in (row for rows in content.values() for row in rows):
@@ -295,7 +295,7 @@ def forget_statements(folder: Path, command: re.Pattern[str]) -> None:
 
 
 def forget_services(path: Path, verbs: Sequence[str]) -> None:
-    """Removes the services that run gone commands."""
+    """Removes the services that run missing commands."""
     content = yaml.safe_load(path.read_text("utf-8"))
     content["services"] = {
         name: service
@@ -331,7 +331,7 @@ def entries(text: str, table: str, key: str) -> list[tuple[int, int]]:
 
 
 def dangling(folder: Path) -> set[str]:
-    """Returns the imports that lead nowhere, wherever they stand in the code.
+    """Returns the imports that do not resolve, at any level of the code.
 
     Names of modules in the tables of commands and tasks are imports, too.
     """

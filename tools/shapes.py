@@ -46,15 +46,15 @@ class ShapesConfig(Settings):
     output: OutputFolder
     """New folder of the images."""
     train: int = Field(default=240, ge=1, le=100_000)
-    """Images to train on."""
+    """Number of training images."""
     val: int = Field(default=80, ge=1, le=100_000)
-    """Images to test on."""
+    """Number of test images."""
     size: int = Field(default=256, ge=64, le=400)
     """Height and width in pixels."""
     seed: int = Field(default=0, ge=0, lt=2**32)
     """Seed of the drawings."""
     masks: bool = True
-    """Write masks, too, not boxes alone."""
+    """Write masks in addition to boxes."""
 
 
 def main(arguments: Sequence[str]) -> None:

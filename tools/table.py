@@ -29,9 +29,9 @@ class Config(Settings):
     columns: tuple[str, ...]
     """Keys, separated by commas."""
     across: str | None = None
-    """Key whose values have columns of their own, next to each other."""
+    """Key whose values become columns next to each other."""
     values: tuple[str, ...] = ()
-    """Keys to show for each of them."""
+    """Keys to show in each of these columns."""
     where: tuple[str, ...] = ()
     """Rows to show: KEY=VALUE, separated by commas; empty: all."""
 
@@ -59,7 +59,7 @@ def read(path: Path) -> list[Row]:
 def markdown(
     rows: Sequence[Row], columns: Sequence[Column], across: str | None, values: Sequence[Column]
 ) -> str:
-    """Formats rows as a table; merges rows that differ in `across` only, or not at all."""
+    """Formats rows as a table; merges rows whose cells in `columns` are equal."""
     lines: dict[tuple[str, ...], dict[str, Row]] = {}
     for row in rows:
         cells = tuple(one.cell(row) for one in columns)

@@ -1,4 +1,4 @@
-"""Parity of the networks that timm has with timm itself: logits and the features of all stages.
+"""Parity of networks with timm's: logits and the features of all stages.
 
 Run by hand, each command in an environment of its own, in the root of the repository:
 
@@ -38,12 +38,12 @@ SIZES = {
     "resnet_rs50": ((160, 160), (97, 131)),
     "resnet50_pytorch": ((224, 224), (113, 75)),
 }
-NAMES = {"resnet_rs50": "resnetrs50", "resnet50_pytorch": "resnet50"}  # of timm, where others
+NAMES = {"resnet_rs50": "resnetrs50", "resnet50_pytorch": "resnet50"}  # differing names of timm
 ENDPOINTS = ("c2", "c3", "c4", "c5", "logits")
 
 
 def fill(key: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Values of a tensor, by its name: all different from what an initialisation would give."""
+    """Returns values for a tensor, seeded by its name, that no initializer would give."""
     rng = np.random.default_rng(zlib.crc32(key.encode()))
     if key.endswith("running_var"):
         return rng.uniform(0.5, 1.5, shape).astype("float32")
@@ -57,23 +57,23 @@ def fill(key: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def filled(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    """Values of all tensors of a checkpoint."""
+    """Returns values for all tensors of a checkpoint."""
     return {key: fill(key, tuple(shape)) for key, shape in sorted(shapes.items())}
 
 
 def digest(shapes: Mapping[str, tuple[int, ...]]) -> str:
-    """One number for all names and shapes of a checkpoint."""
+    """Returns a SHA-256 digest of all names and shapes of a checkpoint."""
     lines = [f"{key} {tuple(shape)}" for key, shape in sorted(shapes.items())]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def images(height: int, width: int) -> np.ndarray:
-    """One image, `(1, height, width, 3)`."""
+    """Returns one random image, `(1, height, width, 3)`."""
     return np.random.default_rng(height * width).standard_normal((1, height, width, 3), "float32")
 
 
 def few(array: np.ndarray) -> list[float]:
-    """Ten numbers spread over an array."""
+    """Returns up to ten numbers spread over an array."""
     step = array.size // 10 | 1  # odd, so that it meets many channels
     return [float(f"{number:.8g}") for number in array.ravel()[::step][:10]]
 

@@ -19,7 +19,7 @@ class TwoLambdaLayers(LambdaLayer):
 
     def __init__(self, filters: int, **kwargs: Any):
         super().__init__(filters, **kwargs)
-        # Initializers draw the same numbers again, so the second layer has its own.
+        # An initializer instance would draw the same numbers again: the second layer uses defaults.
         same = {name: kwargs[name] for name in kwargs.keys() & LambdaLayer.arguments().keys()}
         own = {name: one for name, one in same.items() if not name.endswith("_initializer")}
         self.second = LambdaLayer(filters, **{**own, "strides": 1}, name="second")

@@ -1,6 +1,6 @@
-"""Two implementations that are on GitHub alone: axial and efficient attention.
+"""Outputs of axial and efficient attention by implementations that are only on GitHub.
 
-Run by hand in an environment with PyTorch, with checkouts of both beside each other:
+Run by hand in an environment with PyTorch, next to checkouts of both:
 
     git clone https://github.com/csrhddlam/axial-deeplab
     git clone https://github.com/cmsflash/efficient-attention
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def axial(rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Attention along the height, then along the width, without and with batch statistics."""
+    """Runs attention along height, then width, in inference and in training mode."""
     torch: Any = importlib.import_module("torch")
 
     module = importlib.import_module("models.axialnet").AxialAttention
@@ -52,7 +52,7 @@ def axial(rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 
 def efficient(rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Efficient attention with the residual and the projections that it has."""
+    """Runs efficient attention, with its residual connection and projections."""
     torch: Any = importlib.import_module("torch")
 
     module = importlib.import_module("efficient_attention").EfficientAttention
@@ -66,7 +66,7 @@ def efficient(rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 
 def _randomize(module, rng, scale=lambda name: 1) -> dict[str, np.ndarray]:
-    """Sets random values for all that a module saves, and returns them."""
+    """Sets random parameters and statistics of a module, and returns them."""
     torch: Any = importlib.import_module("torch")
 
     state = {}
