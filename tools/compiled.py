@@ -94,7 +94,7 @@ class Config(LayerSettings):
     """Compiles for a GPU or a TPU on a machine without one: kernels, bytes, memory, ideal time.
 
     Compiles all implementations of the lambda layer; or, with --models, whole training steps:
-    forward, backward, SGD with momentum, L2 and averages. Nothing is run: all numbers are of the
+    forward, backward, SGD with momentum, L2 and EMA weights. Nothing is run: all numbers are of the
     compiled program. Results in the JSON file of --output are not compiled again. Needs JAX and
     the compiler of the device. Example:
 

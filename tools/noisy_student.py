@@ -31,9 +31,9 @@ class Config(Settings):
 
     For every seed, runs the commands of docs/pseudo_labels.md: trains a teacher, then in each
     round labels images at the temperature fitted to held-out labeled images, selects among them,
-    and trains a student with more noise, the next teacher. Also trains a network with this noise
-    but no pseudo-labels. Every seed has other labeled images. Finished parts are not repeated.
-    Example:
+    and trains a student with more noise, the next teacher. A network with this noise but no
+    pseudo-labels is trained, too. Every seed has other labeled images. Later calls
+    resume. Example:
 
       python -m tools.noisy_student --folder runs/noisy_student
     """

@@ -23,7 +23,7 @@ OF_TIMM += ("botnet26t_256@256", "timm.botnet26t_256@256:compile=true")
 
 
 class Config(layer.LayerSettings, BackendSettings):
-    """Measures the layer and whole networks on a GPU or TPU within a time limit; calls resume.
+    """Measures the layer and whole networks on a GPU or TPU within minutes; later calls resume.
 
     Times every implementation of the layer, then training and inference of networks with the
     largest batch that fits. The loop over calls is part of the compiled program on JAX. Results in
