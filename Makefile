@@ -88,7 +88,7 @@ test-tf221: .venv-tf221/installed  ## Run layers, a training and an export on Te
 	  tests/layers/position_lambdas tests/zoo/export/test_saved_model.py \
 	  tests/zoo/train/test_classification.py::test_run_folder_is_complete
 
-# Of all rooms the short form: ROOMS="detection serve" QUICK=false runs every quick test without each.
+# Of all rooms the short form: ROOMS="detection serve" QUICK=false runs every quick test, but those of layers, without each.
 QUICK = true
 test-rooms: .venv/installed  ## Take rooms out of copies of the checkout, and check what is left
 	.venv/bin/python -m tools.rooms $(ROOMS) --quick $(QUICK)

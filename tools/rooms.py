@@ -177,7 +177,7 @@ def check(copy: Path, name: str, quick: bool) -> str:
 
 def _tests(quick: bool) -> list[list[str]]:
     pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    # Tests of layers know no room, and take a third of the time.
+    # Tests of layers import nothing of a room.
     return [[*pytest, *(QUICK_TESTS if quick else ["tests", "--ignore=tests/layers"])]]
 
 

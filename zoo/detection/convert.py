@@ -92,7 +92,7 @@ def run(config: ConvertConfig) -> None:
 
 
 def join(train: Annotations, val: Annotations) -> tuple[Annotations, Annotations]:
-    """Gives the categories of both parts the ids of the training part, by name.
+    """Renumbers the categories of both parts, matched by name, to the ids of the training part.
 
     Categories without objects are left out.
     """

@@ -249,7 +249,7 @@ def load_callback(place: str, hosts: int = 1) -> keras.callbacks.Callback:
 def give_network(
     callback: keras.callbacks.Callback, place: str, network: Any, model: TrainingModel
 ) -> None:
-    """Gives a user's callback the network, which can be saved, in place of the training model.
+    """Sets the network, which can be saved, as the model of a user's callback.
 
     If the run has EMA weights, the network has them at the end of an epoch or of training. Errors
     name the callback.
