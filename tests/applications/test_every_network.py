@@ -6,7 +6,6 @@ Its counts are those of the whole network; the rest is done with few blocks of e
 import collections
 import itertools
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 import keras
@@ -45,14 +44,8 @@ NORMALIZED_AWAY += r"|.*_double_attention/(features|gather|project)/bias"
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def name(request) -> Iterator[str]:
-    row = NETWORKS[request.param]
-    with pytest.MonkeyPatch.context() as patch:
-        for other in NETWORKS.values():  # rows of one constructor are built by the first of them
-            if other.constructor == row.constructor and isinstance(row.spec, ResNetSpec):
-                small = replace(other, spec=networks.shrunk(other.spec))
-                patch.setitem(NETWORKS, other.name, small)
-        yield row.name
+def name(request) -> str:
+    return request.param
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +63,14 @@ def size_of(name: str) -> int:
 
 
 def create(name: str, channels: int = 3, **overrides) -> keras.Model:
+    row = NETWORKS[name]
     size = size_of(name) if name in FIXED else None
-    return create_model(name, **{"input_shape": (size, size, channels), **overrides})
+    with pytest.MonkeyPatch.context() as patch:
+        for other in NETWORKS.values():  # rows of one constructor are built by the first of them
+            if other.constructor == row.constructor and isinstance(row.spec, ResNetSpec):
+                small = replace(other, spec=networks.shrunk(other.spec))
+                patch.setitem(NETWORKS, other.name, small)
+        return create_model(name, **{"input_shape": (size, size, channels), **overrides})
 
 
 def images(name: str, channels: int = 3, seed: int = 0) -> np.ndarray:
