@@ -164,7 +164,7 @@ def check(copy: Path, name: str, quick: bool) -> str:
         done = subprocess.run(
             [sys.executable, *arguments],
             cwd=copy,
-            env={**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**os.environ, "PYTHONPATH": str(copy)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
