@@ -39,7 +39,7 @@ class MixerResNetArguments(ResNetArguments, MixerArguments, total=False):
 
 
 class SmallResNetArguments(MixerResNetArguments, total=False):
-    """Arguments of a residual network whose mixer and size can be chosen."""
+    """Arguments of LambdaResNet14."""
 
     filters: int
 
@@ -56,47 +56,50 @@ class LambdaMobileNetArguments(MobileNetArguments, LambdaArguments, total=False)
     expand_lambda: bool
 
 
+# `document` fills in the fields in braces.
 SHARED = """Args:
-    include_top: Whether there is a classifier.
-    weights: None (random initialization, E.1; unlike keras.applications the default, as most of
-        these networks have no published weights), `"imagenet"` where weights were published (of
-        LambdaResNet14 `"fashion_mnist"`, without download), the path of a `.weights.h5` or
-        `.safetensors` file of this network, or `"hf://owner/repo"` for a repository of the Hugging
-        Face Hub.
+    include_top: Bool, whether there is a classifier.
+    weights: None for random weights (E.1){published};
+        the path of a `.weights.h5` or `.safetensors` file of this network, or of a folder of
+        `zoo.publish`; or `"hf://owner/repo"` for a repository of the Hugging Face Hub. Defaults to
+        None, unlike keras.applications, because most of these networks have no published weights.
     input_tensor: Keras tensor to build the network on, in place of a new `keras.Input`.
     input_shape: `(height, width, channels)` of an image, channels last; height and width may be
-        None. Defaults to three channels of any size.
+        None. Defaults to `{input_shape}`.
     pooling: Pooling of a network without a classifier: None (the last feature map), `"avg"` or
         `"max"`.
-    classes: Number of classes.
+    classes: Int, number of classes.
     classifier_activation: Activation of the classifier, None for logits.
-    name: Name of the model.
-    adapt_weights: Whether weights of another number of classes or channels are accepted: a
-        classifier of other classes stays random; for other channels the first convolution is
-        summed over its channels for one, else repeated and scaled, as in timm.
-    dropout_rate: Dropout of the pooled features before the classifier (Table 20).
-    batch_norm_momentum: Momentum in [0, 1) of the moving statistics of all batch normalizations.
-        Inference is near chance until they have followed the batches, which takes about 20 steps
-        with 0.9 (the default), 200 with 0.99 and 2000 with 0.999.
+    name: String, name of the model.
+    adapt_weights: Bool, whether weights of another number of classes or channels are accepted. A
+        classifier of other classes stays random. The kernel of the first convolution is summed over
+        its channels for one channel, else repeated and scaled, as in timm. Defaults to `False`.
+    dropout_rate: Float in [0, 1), dropout of the pooled features before the classifier (Table 20).
+        Defaults to `{spec.dropout_rate}`.
+    batch_norm_momentum: Float in [0, 1), momentum of the moving statistics of all batch
+        normalizations. Inference is near chance until they have followed the batches, which takes
+        about 20 steps with 0.9, 200 with 0.99 and 2000 with 0.999. Defaults to
+        `{spec.batch_norm_momentum}`.
 """
 RESNET = """\
-    stochastic_depth_rate: Drop rate of the branches of c5; earlier stages drop less, in proportion
-        to the number of the stage (Table 20).
+    stochastic_depth_rate: Float in [0, 1), drop rate of the branches of c5; earlier stages drop
+        less, in proportion to the number of the stage (Table 20). Defaults to
+        `{spec.stochastic_depth_rate}`.
     padding: Padding of strided convolutions, `"same"` (TensorFlow's), or equal on both sides:
         `"fixed"`, with TensorFlow's poolings (ResNet-RS), or `"symmetric"`, with PyTorch's. Weights
-        fit the padding that they were trained with.
+        fit the padding that they were trained with. Defaults to `{spec.padding!r}`.
     stem: Layers before c2: `"v1"`, `"tiered"` or `"rs"` with stride 4, or `"small"` with stride 1
-        (`lambda_keras.models.specs.ResNetSpec`).
-    blocks: Numbers of blocks of the stages c2, c3, c4 and c5, such as `(3, 4, 12, 3)`. Stages all
-        of whose blocks have a lambda layer or another mixer stay so; otherwise mixers are as far
-        apart as before, and in c4 of LambdaResNets as in Table 18 for the numbers 6, 23, 36, 53, 72
-        and 87. In LambdaResNet14, a stage of 0 blocks is left out with its stride and its features.
-    squeeze_excitation: Whether blocks with 3x3 convolutions have squeeze-and-excitation, one value
-        or four for the stages c2 to c5; a block with a mixer never has. By default all stages of
-        ResNet-RS have it, and c2 and c3 of LambdaResNets. ResNet-RS without it are baselines of
-        Table 14.
-    double_attention: Whether double attention (Chen et al., 2018) follows every other block of c3
-        and c4. Defaults to `False`.
+        (`lambda_keras.models.specs.ResNetSpec`). Defaults to `{spec.stem!r}`.
+    blocks: Numbers of blocks of the stages c2, c3, c4 and c5. Stages all of whose blocks have a
+        lambda layer or another mixer stay so; otherwise mixers are as far apart as before, and in
+        c4 of LambdaResNets as in Table 18 for the numbers 6, 23, 36, 53, 72 and 87. In
+        LambdaResNet14, a stage of 0 blocks is left out with its stride and its features. Defaults
+        to `{spec.blocks}`.
+    squeeze_excitation: Whether blocks with 3x3 convolutions have squeeze-and-excitation, a bool or
+        four for the stages c2 to c5; a block with a mixer never has. ResNet-RS without it are
+        baselines of Table 14. Defaults to `{spec.squeeze_excitation}`.
+    double_attention: Bool, whether double attention (Chen et al., 2018) follows every other block
+        of c3 and c4. Defaults to `False`.
 """
 
 
@@ -109,18 +112,19 @@ def _hyper_parameters(names: Iterable[str], text: str) -> str:
 LAMBDA = _hyper_parameters(
     LambdaArguments.__annotations__,
     "`lambda_keras.layers.LambdaLayer`; each is one value, or four for the stages c2 to c5. "
-    "Defaults:",
+    "Defaults to:",
 )
-LAMBDA += "        DEFAULTS.\n"
+LAMBDA += "        {hyper_parameters}\n"
 MIXER = """\
     placement: A letter for each of the stages c2, c3, c4 and c5 (Table 13), such as `"CLLL"`: C for
         convolutions, L for the mixer, such as a lambda layer, in all blocks. None for the network's
-        own blocks. LambdaResNets with `"CCLL"` stand in Tables 14 and 15; they keep
-        squeeze-and-excitation in the convolution blocks of c2 and c3.
+        own blocks, the default. LambdaResNet50 to LambdaResNet420 with `"CCLL"` are networks of
+        Tables 14 and 15; they keep squeeze-and-excitation in the convolution blocks of c2 and c3.
     mixer: Layer in place of 3x3 convolutions: `"lambda"`, `"content"` (lambda layers without
         position lambdas), `"global"`, `"local"`, `"halo"`, `"axial"`, `"augmented"`, or the linear
         attention `"efficient"`, `"linear"`, `"favor"` or `"relu"` (`lambda_keras.models.mixers`).
         `"global"`, `"axial"` and `"augmented"` need an `input_shape` of known height and width.
+        Defaults to `{spec.mixer!r}`.
 """
 MIXER += _hyper_parameters(
     [*MixerArguments.__annotations__][len(LambdaArguments.__annotations__) :],
@@ -128,14 +132,16 @@ MIXER += _hyper_parameters(
     "`multi_query`, `scope` and `strided_queries`. Each mixer accepts its own ones only.",
 )
 SMALL = """\
-    filters: Width of the stem and of the bottlenecks of c2; every stage doubles it.
+    filters: Int, width of the stem and of the bottlenecks of c2; every stage doubles it. Defaults
+        to `{spec.filters}`.
 """
 MOBILENET = """\
-    alpha: Width multiplier of MobileNetV2.
+    alpha: Float, width multiplier of MobileNetV2. Defaults to `{spec.alpha}`.
 """
 EXPAND = """\
-    expand_lambda: Whether the blocks with a lambda layer have their first pointwise convolution, as
-        the text says. Without it they count the 3.21 M of Table 17.
+    expand_lambda: Bool, whether blocks with a lambda layer keep their first pointwise convolution,
+        as in D.3.2. Without it the network has the 3.21 M parameters of Table 17. Defaults to
+        `{spec.expand_lambda}`.
 """
 RESULT = """
 Call arguments:
@@ -153,14 +159,23 @@ Raises:
     TypeError: If the network has no such argument.
 
 Example:
->>> from lambda_keras.applications import NAME
->>> model = NAME(classes=10)
+>>> from lambda_keras.applications import {constructor}
+>>> model = {constructor}(classes=10)
 >>> model.output_shape
 (None, 10)
 
 Reference:
-    LambdaNetworks (Bello, ICLR 2021, arXiv:2102.08602).
+    {reference}
 """
+# By the beginning of the names of constructors.
+REFERENCES = {
+    "Lambda": "LambdaNetworks (Bello, ICLR 2021, arXiv:2102.08602).",
+    "ResNetRS": "Revisiting ResNets (Bello et al., NeurIPS 2021, arXiv:2103.07579).",
+    "ResNet50": "Deep Residual Learning (He et al., CVPR 2016, arXiv:1512.03385).",
+    "BoTNet": "Bottleneck Transformers (Srinivas et al., CVPR 2021, arXiv:2101.11605).",
+    "HaloNet": "Scaling Local Self-Attention (Vaswani et al., CVPR 2021, arXiv:2103.12731).",
+    "MobileNetV2": "MobileNetV2 (Sandler et al., CVPR 2018, arXiv:1801.04381).",
+}
 # Documentation of each group, in the order of the text.
 TEXTS = {
     ResNetArguments: SHARED + RESNET,

@@ -137,15 +137,39 @@ def document(names: Iterable[str], module: Mapping[str, Any]) -> None:
     """Adds the documentation of arguments to the docstrings of constructors, as Keras does."""
     for constructor in names:
         row = next(row for row in specs.ROWS if row.constructor == constructor)
-        *_, keywords = inspect.signature(module[constructor]).parameters.values()
-        (group,) = keywords.annotation.__args__
+        parameters = inspect.signature(module[constructor]).parameters
+        (group,) = parameters["arguments"].annotation.__args__
         GROUPS[constructor] = group
         if text := inspect.getdoc(module[constructor]):  # python -OO removes docstrings.
-            values = {**MIXERS["lambda"].defaults, **row.spec.arguments.get("lambda", {})}
-            defaults = ", ".join(f"{name}={value!r}" for name, value in values.items())
-            defaults = textwrap.fill(defaults, 88, subsequent_indent=" " * 8)
-            more = (groups.TEXTS[group] + groups.RESULT).replace("NAME", constructor)
-            module[constructor].__doc__ = text + "\n\n" + more.replace("DEFAULTS", defaults)
+            reference = (name for name in groups.REFERENCES if constructor.startswith(name))
+            more = (groups.TEXTS[group] + groups.RESULT).format(
+                constructor=constructor,
+                spec=row.spec,
+                published=_published(row),
+                input_shape=parameters["input_shape"].default or (None, None, 3),
+                hyper_parameters=_hyper_parameters(row.spec),
+                reference=groups.REFERENCES[next(reference)],
+            )
+            module[constructor].__doc__ = f"{text}\n\n{more}"
+
+
+def _published(row: specs.Network) -> str:
+    """Formats the names of a network's published weights."""
+    imagenet = [specs.IMAGENET] if row.published(specs.IMAGENET) else []
+    names = [f'`"{name}"`' for name in dict.fromkeys((*imagenet, *row.weights))]
+    return f"; published weights: {', '.join(names)}" if names else ""
+
+
+def _hyper_parameters(spec: Spec) -> str:
+    """Formats the hyper-parameters of lambda layers, and of another mixer that a network has."""
+    lines = []
+    for mixer in dict.fromkeys(("lambda", spec.mixer or "lambda")):
+        values = {**MIXERS[mixer].defaults, **spec.arguments.get(mixer, {})}
+        text = ", ".join(f"{name}={value!r}" for name, value in values.items()) + "."
+        lines.append(
+            text if mixer == "lambda" else f"The {mixer} attention of this network: {text}"
+        )
+    return textwrap.fill(" ".join(lines), 88, subsequent_indent=" " * 8)
 
 
 def _changed(spec: Spec, arguments: Mapping[str, Any]) -> Spec:

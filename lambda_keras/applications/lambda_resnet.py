@@ -40,7 +40,7 @@ def LambdaResNet14(
 ) -> keras.Model:  # fmt: skip
     """A small LambdaResNet for images of about 32 pixels; not in the paper. Strides are 1 to 8.
 
-    Blocks of c2 to c5: 1, 1, 1, 1, with lambda layers in all of c4 and all of c5.
+    Blocks of c2 to c5: 1, 1, 1, 1; lambda layers in all of c4 and all of c5.
     855,544 parameters, 0.064 GFLOPs for an image of 32x32. `classes=None`: as many as the
     weights have (10 with `weights="fashion_mnist"`), else 1000.
     """
@@ -55,7 +55,7 @@ def LambdaResNet50(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-50 (Table 18).
 
-    Blocks of c2 to c5: 3, 4, 6, 3, with lambda layers in 3 of c4 and all of c5.
+    Blocks of c2 to c5: 3, 4, 6, 3; lambda layers in block 3 of c4 and all of c5.
     18,963,272 parameters, 4.18 GFLOPs for an image of 160x160.
     """
     return build("lambda_resnet50", **locals())
@@ -69,7 +69,7 @@ def LambdaResNet101(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-101 (Table 18).
 
-    Blocks of c2 to c5: 3, 4, 23, 3, with lambda layers in 6, 12, 18 of c4 and all of c5.
+    Blocks of c2 to c5: 3, 4, 23, 3; lambda layers in blocks 6, 12, 18 of c4 and all of c5.
     36,866,920 parameters, 11.285 GFLOPs for an image of 192x192.
     """
     return build("lambda_resnet101", **locals())
@@ -83,7 +83,7 @@ def LambdaResNet152(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-152 (Table 18).
 
-    Blocks of c2 to c5: 3, 8, 36, 3, with lambda layers in 5, 10, 15, 20, 25, 30 of c4 and all of
+    Blocks of c2 to c5: 3, 8, 36, 3; lambda layers in blocks 5, 10, 15, 20, 25, 30 of c4 and all of
     c5.
     51,404,696 parameters, 29.632 GFLOPs for an image of 256x256.
     """
@@ -98,7 +98,7 @@ def LambdaResNet200(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-200 (Table 18).
 
-    Blocks of c2 to c5: 3, 24, 36, 3, with lambda layers in 5, 10, 15, 20, 25, 30 of c4 and all of
+    Blocks of c2 to c5: 3, 24, 36, 3; lambda layers in blocks 5, 10, 15, 20, 25, 30 of c4 and all of
     c5.
     57,993,112 parameters, 61.535 GFLOPs for an image of 320x320.
     """
@@ -113,7 +113,7 @@ def LambdaResNet270(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-270 (Table 18).
 
-    Blocks of c2 to c5: 4, 29, 53, 4, with lambda layers in 8, 16, 24, 32, 40, 48 of c4 and all of
+    Blocks of c2 to c5: 4, 29, 53, 4; lambda layers in blocks 8, 16, 24, 32, 40, 48 of c4 and all of
     c5.
     81,366,248 parameters, 52.186 GFLOPs for an image of 256x256.
     """
@@ -128,8 +128,8 @@ def LambdaResNet350(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-350 (Table 18).
 
-    Blocks of c2 to c5: 4, 36, 72, 4, with lambda layers in 10, 20, 30, 40, 50, 60 of c4 and all of
-    c5.
+    Blocks of c2 to c5: 4, 36, 72, 4; lambda layers in blocks 10, 20, 30, 40, 50, 60 of c4 and all
+    of c5.
     105,475,176 parameters, 105.697 GFLOPs for an image of 320x320.
     """
     return build("lambda_resnet350", **locals())
@@ -143,8 +143,8 @@ def LambdaResNet420(
 ) -> keras.Model:  # fmt: skip
     """LambdaResNet-420 (Table 18).
 
-    Blocks of c2 to c5: 4, 44, 87, 4, with lambda layers in 10, 20, 30, 40, 50, 60, 70, 80 of c4 and
-    all of c5.
+    Blocks of c2 to c5: 4, 44, 87, 4; lambda layers in blocks 10, 20, 30, 40, 50, 60, 70, 80 of c4
+    and all of c5.
     124,438,664 parameters, 125.984 GFLOPs for an image of 320x320.
     """
     return build("lambda_resnet420", **locals())

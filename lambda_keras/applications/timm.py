@@ -32,7 +32,7 @@ def LambdaResNet26T(
 ) -> keras.Model:  # fmt: skip
     """The `lambda_resnet26t` of timm, with published weights.
 
-    Blocks of c2 to c5: 2, 2, 2, 2, with lambda layers in 2 of c4 and all of c5.
+    Blocks of c2 to c5: 2, 2, 2, 2; lambda layers in block 2 of c4 and all of c5.
     10,958,272 parameters, 6.002 GFLOPs for an image of 256x256.
     """
     return build("lambda_resnet26t", **locals())
@@ -46,7 +46,7 @@ def LambdaResNet26RPT256(
 ) -> keras.Model:  # fmt: skip
     """The `lambda_resnet26rpt_256` of timm, with published weights, for 256x256 pixels only.
 
-    Blocks of c2 to c5: 2, 2, 2, 2, with lambda layers in 2 of c4 and all of c5.
+    Blocks of c2 to c5: 2, 2, 2, 2; lambda layers in block 2 of c4 and all of c5.
     10,988,688 parameters, 6.278 GFLOPs for an image of 256x256.
     """
     return build("lambda_resnet26rpt_256", **locals())
@@ -60,7 +60,8 @@ def LambdaResNet50TS(
 ) -> keras.Model:  # fmt: skip
     """The `lambda_resnet50ts` of timm, with published weights.
 
-    Blocks of c2 to c5: 3, 4, 6, 3, with lambda layers in 4 of c3 and 2, 4, 6 of c4 and 2 of c5.
+    Blocks of c2 to c5: 3, 4, 6, 3; lambda layers in block 4 of c3 and blocks 2, 4, 6 of c4 and
+    block 2 of c5.
     21,536,832 parameters, 10.069 GFLOPs for an image of 256x256.
     """
     return build("lambda_resnet50ts", **locals())
@@ -74,7 +75,7 @@ def BoTNet26T256(
 ) -> keras.Model:  # fmt: skip
     """The `botnet26t_256` of timm, with published weights, for 256x256 pixels only.
 
-    Blocks of c2 to c5: 2, 2, 2, 2, with global attention in 2 of c4 and all of c5.
+    Blocks of c2 to c5: 2, 2, 2, 2; global attention in block 2 of c4 and all of c5.
     12,488,672 parameters, 6.595 GFLOPs for an image of 256x256.
 
     It is `LambdaResNet26T` with `GlobalAttention`, a small bottleneck transformer.
@@ -90,7 +91,7 @@ def HaloNet26T(
 ) -> keras.Model:  # fmt: skip
     """The `halonet26t` of timm with published weights: `LambdaResNet26T` with `HaloAttention`.
 
-    Blocks of c2 to c5: 2, 2, 2, 2, with halo attention in 2 of c4 and all of c5.
+    Blocks of c2 to c5: 2, 2, 2, 2; halo attention in block 2 of c4 and all of c5.
     12,480,288 parameters, 6.346 GFLOPs for an image of 256x256.
     """
     return build("halonet26t", **locals())
@@ -104,7 +105,8 @@ def HaloNet50TS(
 ) -> keras.Model:  # fmt: skip
     """The `halonet50ts` of timm with published weights: `LambdaResNet50TS` with `HaloAttention`.
 
-    Blocks of c2 to c5: 3, 4, 6, 3, with halo attention in 4 of c3 and 2, 4, 6 of c4 and 2 of c5.
+    Blocks of c2 to c5: 3, 4, 6, 3; halo attention in block 4 of c3 and blocks 2, 4, 6 of c4 and
+    block 2 of c5.
     22,733,280 parameters, 10.539 GFLOPs for an image of 256x256.
     """
     return build("halonet50ts", **locals())

@@ -64,6 +64,11 @@ def test_help_names_every_argument_and_no_other(constructor):
     assert {*re.findall(r"^    (\w+): ", text, re.M)} <= names
     counts = f"{row.parameters:,} parameters, {row.gflops} GFLOPs for an image of {row.image_size}x"
     assert f"{blocks_of(row.spec)}{counts}" in " ".join(head.split())
+    mixers = {row.spec.mixer} & MIXERS.keys() if "num_heads" in names else ()
+    for mixer in mixers:
+        defaults = {**MIXERS[mixer].defaults, **row.spec.arguments.get(mixer, {})}
+        words = ", ".join(f"{name}={value!r}" for name, value in defaults.items())
+        assert words in " ".join(text.split())
 
 
 def blocks_of(spec) -> str:
@@ -73,9 +78,10 @@ def blocks_of(spec) -> str:
     stages = []
     for stage, count, mixed in zip(specs.STAGES, spec.blocks, spec.mixer_blocks, strict=True):
         every = mixed == tuple(range(1, count + 1))
-        stages += [f"{'all' if every else ', '.join(map(str, mixed))} of {stage}"] if mixed else []
+        numbers = f"block{'s'[: len(mixed) - 1]} {', '.join(map(str, mixed))}"
+        stages += [f"{'all' if every else numbers} of {stage}"] if mixed else []
     names = {"lambda": "lambda layers", "global": "global attention", "halo": "halo attention"}
-    mixers = f", with {names[spec.mixer]} in {' and '.join(stages)}" if stages else ""
+    mixers = f"; {names[spec.mixer]} in {' and '.join(stages)}" if stages else ""
     return f"Blocks of c2 to c5: {', '.join(map(str, spec.blocks))}{mixers}. "
 
 
