@@ -6,6 +6,7 @@ from lambda_keras.applications.folding import feature_extractor, fold_batch_norm
 from lambda_keras.applications.lambda_resnet import *  # noqa: F403
 from lambda_keras.applications.mobilenet import *  # noqa: F403
 from lambda_keras.applications.preprocessing import (
+    Preprocessing,
     decode_predictions,
     imagenet_classes,
     preprocess_input,
@@ -16,6 +17,7 @@ from lambda_keras.applications.resnet_rs import *  # noqa: F403
 from lambda_keras.applications.timm import *  # noqa: F403
 
 __all__ = [
+    "Preprocessing",
     "count_flops",
     "decode_predictions",
     "feature_extractor",

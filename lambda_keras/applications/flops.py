@@ -56,7 +56,7 @@ def count_flops(model: keras.Model) -> int:
             separable; `Dense`, `EinsumDense`, `MultiHeadAttention`; models within models.
 
     Returns:
-        An int.
+        Int, the number of operations; a multiply-accumulate counts as two.
 
     Raises:
         ValueError: If a size or the operations of a layer are unknown; the message names it.

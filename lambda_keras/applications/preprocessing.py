@@ -28,7 +28,7 @@ MAX_ASPECT_RATIO = 100  # Resizing a thinner image would fill the memory.
 
 
 def preprocess_input(images: Any) -> Any:
-    """Normalizes images by ImageNet's channel means and deviations, also within `tf.data`.
+    """Normalizes images by ImageNet's channel means and standard deviations, also in `tf.data`.
 
     Args:
         images: Array or tensor of shape `(..., 3)`, RGB, values in `[0, 255]`, integers or floats.
@@ -104,7 +104,7 @@ class Preprocessing:
         interpolation: `"nearest"`, `"bilinear"`, `"bicubic"` or `"lanczos"`, Pillow's filters.
             Defaults to `"bicubic"`.
         mean: Means of red, green and blue on the scale `[0, 1]`. Defaults to ImageNet's.
-        std: Their standard deviations. Defaults to ImageNet's.
+        std: Standard deviations of red, green and blue on the same scale. Defaults to ImageNet's.
         resize: `"crop"`; `"pad"` resizes the longer side to `image_size` pixels, and adds black
             borders; `"squash"` resizes both sides to it. Defaults to `"crop"`.
 
@@ -142,11 +142,11 @@ class Preprocessing:
             in_range = are_three_numbers and (name == "mean" or min(values) > 0)
             check(in_range, f"{name} to be three numbers, those of std above 0", **{name: values})
 
-    def __call__(self, photo: "Image | np.ndarray") -> np.ndarray:
+    def __call__(self, image: "Image | np.ndarray") -> np.ndarray:
         """Resizes an image and crops its center; `preprocess_input` comes after it.
 
         Args:
-            photo: Pillow image, or uint8 array of shape `(height, width, 3)`, RGB.
+            image: Pillow image, or uint8 array of shape `(height, width, 3)`, RGB.
 
         Returns:
             Float32 array of shape `(image_size, image_size, 3)`, RGB, in `[0, 255]`.
@@ -155,7 +155,7 @@ class Preprocessing:
             ValueError: If it is neither of these, or empty.
             ImportError: If Pillow is not installed.
         """
-        image = _rgb(photo)
+        image = _rgb(image)
         if self.resize == "crop":
             longest = MAX_ASPECT_RATIO * min(image.size)
             image = _center(image, min(image.width, longest), min(image.height, longest))
@@ -201,6 +201,9 @@ def preprocessing_of(architecture: str, image_size: int, weights: str = IMAGENET
         image_size: Int, height and width of its images in pixels.
         weights: Str, name of published weights. Most networks have `"imagenet"`, the default.
 
+    Returns:
+        A `Preprocessing`, which is called with an image.
+
     Raises:
         ValueError: If there is no such network, or the size is not a positive integer.
     """
@@ -220,7 +223,7 @@ def preprocessing_of(architecture: str, image_size: int, weights: str = IMAGENET
 
 @cache
 def imagenet_classes() -> tuple[tuple[str, str], ...]:
-    """The 1000 classes in the usual order, each as `(WordNet id, name)`."""
+    """The 1000 classes of ILSVRC-2012, in the order of their WordNet ids, as `(id, name)`."""
     text = Path(__file__).with_name("imagenet_classes.txt").read_text(encoding="utf-8")
     return tuple((wnid, name) for wnid, name in map(str.split, text.splitlines()))
 
@@ -280,21 +283,21 @@ def _center(image: "Image", width: int, height: int) -> "Image":
     return image.crop((left, top, left + width, top + height))
 
 
-def _rgb(photo: "Image | np.ndarray") -> "Image":
+def _rgb(image: "Image | np.ndarray") -> "Image":
     image_type = _pillow().Image
-    if isinstance(photo, image_type):
-        deep = photo.mode[0] in "IF" or ";16" in str(getattr(photo, "tile", ""))
-        check(not deep, "an image of 8 bits per channel", photo=photo)
-        return photo if photo.mode == "RGB" else photo.convert("RGB")
-    shape = getattr(photo, "shape", ())
-    if not isinstance(photo, np.ndarray) or photo.dtype != "uint8" or shape[2:] != (3,):
-        received = f"{photo.dtype} array" if isinstance(photo, np.ndarray) else type(photo)
+    if isinstance(image, image_type):
+        deep = image.mode[0] in "IF" or ";16" in str(getattr(image, "tile", ""))
+        check(not deep, "an image of 8 bits per channel", image=image)
+        return image if image.mode == "RGB" else image.convert("RGB")
+    shape = getattr(image, "shape", ())
+    if not isinstance(image, np.ndarray) or image.dtype != "uint8" or shape[2:] != (3,):
+        received = f"{image.dtype} array" if isinstance(image, np.ndarray) else type(image)
         raise ValueError(
             "expected a Pillow image or a uint8 array of shape (height, width, 3). "
             f"Received: {received} of shape {shape}"
         )
     check(0 not in shape, "an image with pixels", shape=shape)
-    return _pillow().fromarray(photo)
+    return _pillow().fromarray(image)
 
 
 def _pillow():

@@ -105,6 +105,7 @@ def one_of(name: str, choices) -> Constraint:
 
 
 POSITIVE = Constraint("a positive integer", lambda x: type(x) is int and x >= 1)
+ODD = Constraint("a positive odd integer", lambda x: type(x) is int and x >= 1 and x % 2 == 1)
 COUNT = Constraint("an integer of at least 0", lambda x: type(x) is int and x >= 0)
 FLAG = Constraint("True or False", lambda x: isinstance(x, bool))
 RATIO = number("a ratio in (0, 1]", lambda x: 0 < x <= 1)

@@ -94,15 +94,17 @@ class LambdaLayer(Layer):
             `"dense_matmul"`, `"conv"`, `"depthwise_conv"`, `"toeplitz_conv"` or `"fourier"`;
             results differ by rounding only. `position_lambdas.IMPLEMENTATIONS` has the limits of
             each. `"auto"` takes the fastest on the kind of device. Defaults to `"auto"`.
-        momentum: Float from 0 to 1, of the batch normalizations. Defaults to `0.99`.
-        epsilon: Positive float, of the batch normalizations. Defaults to `1e-5`.
-        query_initializer: Defaults to `N(0, (k d)^-1/2)`, mean and standard deviation (E.1).
-        key_initializer: Defaults to `N(0, d^-1/2)` (E.1).
-        value_initializer: Defaults to `N(0, d^-1/2)` (E.1).
-        embeddings_initializer: Defaults to `N(0, 1)` (E.1). In training, outputs of a new layer
-            then have a standard deviation of `sqrt(key_dim * intra_depth * positions in the
-            scope)`, less at borders, such as 26 with `scope=7` on 28x28 positions. In the networks
-            a normalization follows. In a standalone layer it is about 1 with
+        momentum: Float from 0 to 1, momentum of the batch normalizations. Defaults to `0.99`.
+        epsilon: Positive float, epsilon of the batch normalizations. Defaults to `1e-5`.
+        query_initializer: Initializer of the query projection. Defaults to `N(0, (k d)^-1/2)`, mean
+            and standard deviation (E.1).
+        key_initializer: Initializer of the key projection. Defaults to `N(0, d^-1/2)` (E.1).
+        value_initializer: Initializer of the value projection. Defaults to `N(0, d^-1/2)` (E.1).
+        embeddings_initializer: Initializer of the position embeddings. Defaults to `N(0, 1)` (E.1).
+            In training, outputs of a new layer then have a standard deviation of
+            `sqrt(key_dim * intra_depth * positions in the scope)`, less at borders, such as 26 with
+            `scope=7` on 28x28 positions. In the networks a normalization follows. In a standalone
+            layer it is about 1 with
             `keras.initializers.VarianceScaling(1 / intra_depth, "fan_out", "untruncated_normal")`.
         kernel_regularizer: Regularizer of the three projections. Defaults to `None`.
         embeddings_regularizer: Regularizer of the position embeddings. Defaults to `None`.
@@ -118,10 +120,11 @@ class LambdaLayer(Layer):
             `RelativePositionEmbedding`, if `position_embedding="shared"`.
         attention_mask: Bool tensor `(n, m)`, shared by the batch, or `(batch, n, m)`: which context
             positions each query sees (Figure 6); the others must be finite. n counts the queries
-            that are computed. Keys are normalized over visible positions only. Under a softmax,
-            keys more than about 80 below the largest one, even a hidden one, weigh nothing.
-            `causal=True` lifts this limit, for memory of `n m k u` numbers per example. Otherwise
-            content takes `n k v u` numbers, and position `n m u h` with masks `(batch, n, m)`.
+            that are computed. Keys are normalized over visible positions only. A softmax subtracts
+            the maximum of all positions, hidden ones too: keys more than about 80 below it have
+            weight 0. With `causal=True` it subtracts each query's own, in `n m k u` numbers of
+            memory per example; otherwise content lambdas take `n k v u` numbers, and position
+            lambdas `n m u h` with masks `(batch, n, m)`.
         relations: Integers `(n, m)`, shared by the batch, or `(batch, n, m)`, if
             `position_embedding="relation"`: the relation of each query to each context position,
             from 0. Pairs with a number out of range, such as -1, have none, and no position lambda.
@@ -144,6 +147,10 @@ class LambdaLayer(Layer):
     >>> images = keras.random.normal((2, 14, 10, 32))
     >>> keras.ops.shape(LambdaLayer(64, scope=7)(images))
     (2, 14, 10, 64)
+
+    Reference:
+        LambdaNetworks (Bello, ICLR 2021, arXiv:2102.08602), whose equations, tables and sections
+        the parentheses name.
     """
 
     constraints: ClassVar = {

@@ -1,4 +1,4 @@
-"""Relative position embeddings that several lambda layers share (Table 4)."""
+"""Relative position embeddings that several lambda layers share (Table 4 of LambdaNetworks)."""
 
 import keras
 from keras import initializers
@@ -39,7 +39,7 @@ def unit_normal(initializer):
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class RelativePositionEmbedding(Layer):
-    """One table of relative position embeddings for several lambda layers (Table 4).
+    """Relative position embeddings for several lambda layers (Table 4 of LambdaNetworks).
 
     The table is counted and saved once. All layers that use it must agree in `key_dim`,
     `intra_depth` and `scope`, and be multi-query.
@@ -49,8 +49,8 @@ class RelativePositionEmbedding(Layer):
             Defaults to `23`.
         key_dim: Int, query and key depth k. Defaults to `16`.
         intra_depth: Int, intra-depth u. Defaults to `1`.
-        embeddings_initializer: Defaults to `N(0, 1)` (E.1).
-        embeddings_regularizer: Defaults to `None`.
+        embeddings_initializer: Initializer of the table. Defaults to `N(0, 1)` (E.1).
+        embeddings_regularizer: Regularizer of the table. Defaults to `None`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -59,6 +59,9 @@ class RelativePositionEmbedding(Layer):
     Returns:
         Tensor `(*relative positions, intra_depth, key_dim)`, the `position_embeddings` that
         `LambdaLayer(..., position_embedding="shared")` is called with.
+
+    Raises:
+        ValueError: If an argument is out of its range, or `scope=None` and the grid is unknown.
 
     Example:
     >>> import keras

@@ -11,7 +11,7 @@ from lambda_keras.layers.base import EXCITATION, Layer, inner_dense
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class SqueezeExcitation(Layer):
-    r"""Rescales every channel by a gate computed from the channel means.
+    r"""Squeeze-and-excitation: rescales every channel by a gate computed from the channel means.
 
     .. math::
 
@@ -19,17 +19,26 @@ class SqueezeExcitation(Layer):
         + b_1) + b_2)
 
     (Hu et al., 2018, Eq. 2 to 4). The squeezed width is `ratio` times the channels;
-    LambdaResNets use 1/4 (E.1).
+    LambdaResNets use 1/4 (E.1 of LambdaNetworks).
 
     Args:
         ratio: Float in (0, 1], squeezed channels per input channel. Defaults to `0.25`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: Tensor `(batch, *grid, channels)`; outputs have the same shape.
+        inputs: Tensor `(batch, *grid, channels)`.
+
+    Returns:
+        Tensor of the shape of `inputs`.
 
     Raises:
         ValueError: If `ratio` is not in (0, 1], or the inputs have no grid or unknown channels.
+
+    Example:
+    >>> import keras
+    >>> from lambda_keras.layers import SqueezeExcitation
+    >>> keras.ops.shape(SqueezeExcitation()(keras.random.normal((2, 14, 10, 32))))
+    (2, 14, 10, 32)
     """
 
     constraints: ClassVar = {"ratio": RATIO}

@@ -1,4 +1,4 @@
-"""Stochastic depth (Huang et al., ECCV 2016)."""
+"""Stochastic depth (Huang et al., ECCV 2016, arXiv:1603.09382)."""
 
 from typing import ClassVar
 
@@ -11,21 +11,31 @@ from lambda_keras.layers.base import Layer
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class StochasticDepth(Layer):
-    """Drops a residual branch for whole examples, in training only.
+    """Stochastic depth: drops a residual branch for whole examples, in training only.
 
     Kept branches are divided by the probability of keeping them, which preserves the mean.
 
     Args:
         rate: Float in `[0, 1)`, probability that an example loses the branch.
-        seed: Int, of the random numbers. Defaults to a seed drawn from Keras' global one.
+        seed: Int, seed of the random numbers. Defaults to a seed drawn from Keras' global one.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
         inputs: Tensor `(batch, ...)`, the branch before it is added to the residual.
         training: Bool, whether branches are dropped.
 
+    Returns:
+        Tensor of the shape of `inputs`.
+
     Raises:
         ValueError: If the rate is out of its range, or the seed is not an integer.
+
+    Example:
+    >>> import keras
+    >>> from lambda_keras.layers import StochasticDepth
+    >>> branch = keras.random.normal((2, 14, 10, 32))
+    >>> keras.ops.shape(StochasticDepth(0.1)(branch, training=True))
+    (2, 14, 10, 32)
     """
 
     constraints: ClassVar = {

@@ -32,7 +32,7 @@ KINDS = {
         (2.5, 3.0, 4, -3, True, (), (3, 2), "7", {3: 5}, np.ones((2, 2))),
         (1, None, [3, 5]),
     ),
-    "local_scope": ("positive odd integer", (4, 0, None, (3, 3)), (1,)),
+    "local_scope": ("a positive odd integer", (4, 0, None, (3, 3)), (1,)),
     "value_norm": ("value_normalization to be one of batch, None", ("softmax",), (None,)),
     "key_norm": ("key_normalization to be one of softmax, l2, None", ("batch",), ("l2", None)),
     "query_norm": (f"query_{NORMS}", ("l2", ["batch"]), (None,)),

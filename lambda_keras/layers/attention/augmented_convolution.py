@@ -33,13 +33,13 @@ class AugmentedConvolution(MapLayer):
             ResNets, `max(filters / 5, 20 num_heads) / num_heads`.
         value_filters: Int, depth of the outputs of the attention, divisible by `num_heads`.
             Defaults to the multiple of `num_heads` nearest to `filters / 10`, at least one.
-        strides: Int, of the convolution, and of the 3-wide average pooling before the attention.
-            Defaults to `1`.
+        strides: Int, strides of the convolution, and of the 3-wide average pooling before the
+            attention. Defaults to `1`.
         attention_pool: Int, factor by which the same pooling reduces the map before the attention;
             bilinear interpolation enlarges the outputs. Defaults to `1`.
-        kernel_initializer: Of the projections. Defaults to `N(0, d^-1/2)`, d the input depth of
-            the projection.
-        kernel_regularizer: Of projections and convolution. Defaults to `None`.
+        kernel_initializer: Initializer of the projections. Defaults to `N(0, d^-1/2)`, d the input
+            depth of the projection.
+        kernel_regularizer: Regularizer of projections and convolution. Defaults to `None`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:

@@ -134,16 +134,17 @@ class AxialAttention(MapLayer):
         num_heads: Int, number of heads. Defaults to `8`.
         key_dim: Int, query and key depth of a head. Defaults to half of `filters / num_heads`,
             rounded down.
-        strides: Int, of the 3-wide average pooling after both axes. Defaults to `1`.
+        strides: Int, strides of the 3-wide average pooling after both axes. Defaults to `1`.
         output_projection: Bool, whether the outputs pass one more 1x1 projection, without a bias.
             Defaults to `False`.
-        momentum: Float from 0 to 1, of the batch normalizations. Defaults to `0.99`.
-        epsilon: Positive float, of the batch normalizations. Defaults to `1e-5`.
-        kernel_initializer: Of all projections. Defaults to `N(0, d^-1/2)`, d the input depth of
-            the projection.
-        kernel_regularizer: Of all projections. Defaults to `None`.
-        embeddings_initializer: Defaults to `N(0, e^-1/2)`, `e = filters / num_heads`.
-        embeddings_regularizer: Of the position embeddings. Defaults to `None`.
+        momentum: Float from 0 to 1, momentum of the batch normalizations. Defaults to `0.99`.
+        epsilon: Positive float, epsilon of the batch normalizations. Defaults to `1e-5`.
+        kernel_initializer: Initializer of all projections. Defaults to `N(0, d^-1/2)`, d the input
+            depth of the projection.
+        kernel_regularizer: Regularizer of all projections. Defaults to `None`.
+        embeddings_initializer: Initializer of the position embeddings. Defaults to
+            `N(0, e^-1/2)`, `e = filters / num_heads`.
+        embeddings_regularizer: Regularizer of the position embeddings. Defaults to `None`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -153,7 +154,8 @@ class AxialAttention(MapLayer):
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
 
     Raises:
-        ValueError: Also if the map does not have the size that the layer was built for.
+        ValueError: If an argument is out of its range, or the map does not have the size that the
+            layer was built for.
 
     Example:
     >>> import keras

@@ -114,15 +114,15 @@ class AttentionLayer(MapLayer):
         num_heads: Int, number of heads. Defaults to `8`, as in the layers' papers and in footnote
             2 of LambdaNetworks; `LambdaLayer` has 4 (E.1).
         key_dim: Int, query and key depth of a head. Defaults to `filters / num_heads`.
-        strides: Int, of the 3-wide average pooling that follows the attention in place of a
-            strided convolution (E.1 of LambdaNetworks); `1` for none. Defaults to `1`.
+        strides: Int, strides of the 3-wide average pooling that follows the attention in place of
+            a strided convolution (E.1 of LambdaNetworks); `1` for none. Defaults to `1`.
         multi_query: Bool, whether heads share keys and values (Shazeer, 2019). Defaults to
             `False`, multi-head attention, as in the layers' papers.
         output_projection: Bool, whether the outputs pass one more 1x1 projection, without a bias,
             which mixes the heads. Defaults to `False`.
-        kernel_initializer: Of all projections. Defaults to `N(0, d^-1/2)`, d the input depth of
-            the projection (E.1; the second number is the standard deviation).
-        kernel_regularizer: Of all projections. Defaults to `None`.
+        kernel_initializer: Initializer of all projections. Defaults to `N(0, d^-1/2)`, d the input
+            depth of the projection (E.1; the second number is the standard deviation).
+        kernel_regularizer: Regularizer of all projections. Defaults to `None`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:
@@ -218,9 +218,10 @@ class RelativeAttentionLayer(AttentionLayer):
 
     Args:
         filters: Int, depth of the outputs.
-        embeddings_initializer: Of the position embeddings. Defaults to `N(0, key_dim^-1/2)`.
-        embeddings_regularizer: Of the position embeddings. Defaults to `None`.
-        **kwargs: Of `AttentionLayer` and `keras.layers.Layer`.
+        embeddings_initializer: Initializer of the position embeddings. Defaults to
+            `N(0, key_dim^-1/2)`.
+        embeddings_regularizer: Regularizer of the position embeddings. Defaults to `None`.
+        **kwargs: Arguments of `AttentionLayer` and `keras.layers.Layer`.
     """
 
     def __init__(

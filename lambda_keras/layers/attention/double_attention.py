@@ -14,7 +14,7 @@ from lambda_keras.layers.contraction import contract
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class DoubleAttention(Layer):
-    r"""Gathers features of the whole map, and gives each position a mixture of them.
+    r"""Double attention: gathers features of the whole map, and distributes them to each position.
 
     .. math::
 
@@ -34,11 +34,11 @@ class DoubleAttention(Layer):
     Args:
         ratio: Float in (0, 1], depth of A, B and V relative to the inputs' depth.
             Defaults to `0.5`.
-        momentum: Float from 0 to 1, of the moving statistics. Defaults to `0.99`.
-        epsilon: Positive float, of the batch normalization. Defaults to `1e-5`.
-        gamma_initializer: Of the batch normalization. Defaults to `"zeros"`, so that the layer
-            starts as the identity.
-        kernel_regularizer: Of all projections. Defaults to `None`.
+        momentum: Float from 0 to 1, momentum of the moving statistics. Defaults to `0.99`.
+        epsilon: Positive float, epsilon of the batch normalization. Defaults to `1e-5`.
+        gamma_initializer: Initializer of the scale of the batch normalization. Defaults to
+            `"zeros"`, so that the layer starts as the identity.
+        kernel_regularizer: Regularizer of all projections. Defaults to `None`.
         **kwargs: `name`, `dtype` and other arguments of `keras.layers.Layer`.
 
     Call arguments:

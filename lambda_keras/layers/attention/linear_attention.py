@@ -1,4 +1,8 @@
-"""Linear attention: efficient attention, linear transformers and Performers."""
+"""Linear attention: efficient attention, linear transformers and Performers.
+
+arXiv:1812.01243 (efficient attention), arXiv:2006.16236 (linear transformers) and arXiv:2009.14794
+(Performers).
+"""
 
 import math
 from typing import ClassVar, Literal, Unpack
@@ -26,7 +30,7 @@ TINY = 1e-30
 
 @keras.saving.register_keras_serializable(package="lambda_keras")
 class LinearAttention(AttentionLayer):
-    r"""Attention in time and memory linear in the number of positions.
+    r"""Linear attention, whose time and memory grow linearly with the number of positions.
 
     .. math::
 
@@ -54,15 +58,19 @@ class LinearAttention(AttentionLayer):
         epsilon: Float of at least 0, which keeps denominators away from 0: added to the features
             of `"favor"` (`1e-6`) and `"relu"` (`1e-3`), and to the denominator of `"elu"` (`1e-6`).
             Defaults to these.
-        seed: Int, of the random features, which are orthogonal in blocks of `key_dim`, not
+        seed: Int, seed of the random features, which are orthogonal in blocks of `key_dim`, not
             trained, and saved with the weights. Defaults to `0`.
-        **kwargs: Of `AttentionLayer` and `keras.layers.Layer`.
+        **kwargs: Arguments of `AttentionLayer` (`num_heads=8`, `key_dim`, `strides=1`,
+            `multi_query=False`) and `keras.layers.Layer`.
 
     Call arguments:
         inputs: Tensor `(batch, height, width, depth)`; height and width may be unknown.
 
     Returns:
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
+
+    Raises:
+        ValueError: If an argument is out of its range.
 
     Example:
     >>> import keras

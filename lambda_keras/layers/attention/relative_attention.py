@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from lambda_keras.layers.arguments import COUNT, check
+from lambda_keras.layers.arguments import COUNT, ODD
 from lambda_keras.layers.attention.base import (
     RelativeAttentionArguments,
     RelativeAttentionLayer,
@@ -21,7 +21,6 @@ from lambda_keras.layers.attention.base import (
     softmax_attention,
     split_heads,
 )
-from lambda_keras.layers.position_embeddings import standardize_scope
 from lambda_keras.layers.tiles import on_grid, tile, untile
 
 # Queries of local attention are computed in blocks of this size, each of which sees one window.
@@ -47,7 +46,8 @@ class GlobalAttention(RelativeAttentionLayer):
         filters: Int, depth of the outputs, divisible by `num_heads`.
         scale_positions: Bool, whether the position term is scaled like the content term,
             `s = key_dim^-1/2`; `False` for `s = 1`, as in timm. Defaults to `True`.
-        **kwargs: Of `RelativeAttentionLayer`, `AttentionLayer` and `keras.layers.Layer`.
+        **kwargs: Arguments of `RelativeAttentionLayer`, `AttentionLayer` (`num_heads=8`, `key_dim`,
+            `strides=1`, `multi_query=False`) and `keras.layers.Layer`.
 
     Call arguments:
         inputs: Tensor `(batch, height, width, depth)` of known height and width.
@@ -56,7 +56,8 @@ class GlobalAttention(RelativeAttentionLayer):
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
 
     Raises:
-        ValueError: Also if the map has not the size that the layer was built for.
+        ValueError: If an argument is out of its range, or the map does not have the size that the
+            layer was built for.
 
     Example:
     >>> import keras
@@ -135,13 +136,18 @@ class HaloAttention(GlobalAttention):
         strided_queries: Bool, whether the queries are strided and nothing is pooled: only the first
             of every `strides` rows and columns has queries, and i and j count only these (timm's
             HaloNets). Defaults to `False`.
-        **kwargs: Of `RelativeAttentionLayer`, `AttentionLayer` and `keras.layers.Layer`.
+        **kwargs: Arguments of `RelativeAttentionLayer`, `AttentionLayer` (`num_heads=8`, `key_dim`,
+            `strides=1`, `multi_query=False`) and `keras.layers.Layer`.
 
     Call arguments:
         inputs: Tensor `(batch, height, width, depth)`; height and width may be unknown.
 
     Returns:
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
+
+    Raises:
+        ValueError: If an argument is out of its range, or `strides` does not divide `block_size`
+            with `strided_queries=True`.
 
     Example:
     >>> import keras
@@ -216,7 +222,8 @@ class LocalAttention(RelativeAttentionLayer):
         scope: Odd int, height and width of the neighborhood. Defaults to `7`.
         mask_padding: Bool, whether the softmax leaves out positions beyond the map; `False` for
             zeros that take part. Defaults to `True`.
-        **kwargs: Of `RelativeAttentionLayer`, `AttentionLayer` and `keras.layers.Layer`.
+        **kwargs: Arguments of `RelativeAttentionLayer`, `AttentionLayer` (`num_heads=8`, `key_dim`,
+            `strides=1`, `multi_query=False`) and `keras.layers.Layer`.
 
     Call arguments:
         inputs: Tensor `(batch, height, width, depth)`, of finite numbers: queries are computed in
@@ -226,6 +233,9 @@ class LocalAttention(RelativeAttentionLayer):
     Returns:
         Tensor `(batch, height / strides, width / strides, filters)`, sizes rounded up.
 
+    Raises:
+        ValueError: If an argument is out of its range, or `scope` is even, or `key_dim` odd.
+
     Example:
     >>> import keras
     >>> from lambda_keras.layers import LocalAttention
@@ -233,6 +243,8 @@ class LocalAttention(RelativeAttentionLayer):
     >>> keras.ops.shape(LocalAttention(64, scope=7)(images))
     (2, 14, 10, 64)
     """
+
+    constraints: ClassVar = {"scope": ODD}
 
     def __init__(
         self,
@@ -243,8 +255,6 @@ class LocalAttention(RelativeAttentionLayer):
         **kwargs: Unpack[RelativeAttentionArguments],
     ):
         super().__init__(filters, **kwargs)
-        check(isinstance(scope, int), "scope to be a positive odd integer", scope=scope)
-        standardize_scope(scope)
         self.keep(locals())
         halves = "an even key_dim, one half for rows and one for columns"
         self.require(self.key_dim % 2 == 0, halves, "key_dim")
