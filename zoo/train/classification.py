@@ -40,7 +40,7 @@ AUGMENTED_SAMPLE = 16  # training images that TensorBoard shows
 FAR_APART = 4  # ratio of intended to present devices that is worth a warning
 FINE_TUNE = "fine_tune"  # the configuration that starts from pretrained weights
 TUNING = f"--config {FINE_TUNE}, or "
-SLOW = 0.1  # share of initial values left in batch statistics after an epoch, worth a warning
+INITIAL_STATISTICS = 0.1  # share left in batch statistics after an epoch, worth a warning
 
 
 class ClassificationRun(Run):
@@ -52,7 +52,7 @@ class ClassificationRun(Run):
     )
     create_network = staticmethod(create_network)
     load_teacher = staticmethod(load_teacher)
-    few_images: ClassVar[int] = 5000  # fewer warn if training starts from random weights
+    enough_images: ClassVar[int] = 5000  # fewer warn if training starts from random weights
     config: TrainConfig
     callbacks: Sequence[Any] = ()  # of users, set by `load`
 
@@ -219,7 +219,7 @@ class ClassificationRun(Run):
                 "random ones (model.weights), of which the first layers then learn little or "
                 "nothing: pass " + " ".join(f"--{name} {for_pretrained[name]}" for name in names)
             )
-        if config.data.source != "digits" and self.data.train.count < self.few_images:
+        if config.data.source != "digits" and self.data.train.count < self.enough_images:
             tuned = "" if config.config and Path(config.config).stem == FINE_TUNE else TUNING
             yield (
                 f"warning: {self.data.train.count:,} training images are few for random weights: "
@@ -232,7 +232,7 @@ class ClassificationRun(Run):
             if isinstance(layer, keras.layers.BatchNormalization)
         ]
         momentum = max((layer.momentum for layer in norms), default=0.0)
-        if momentum**steps > SLOW:
+        if momentum**steps > INITIAL_STATISTICS:
             yield (
                 "validation starts near chance: it uses the moving averages of batch statistics, "
                 f"of which {momentum**steps:.0%} are still initial values after an epoch of "
