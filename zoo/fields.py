@@ -89,7 +89,19 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def load_yaml(text: str) -> Any:
+class _PythonLoader(_Loader):
+    """YAML where None and numbers such as 1e-3 may also be spelled as in Python."""
+
+
+_PythonLoader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile("None$"), ["N"])
+_PythonLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"),
+    list("-+.0123456789"),
+)
+
+
+def load_yaml(text: str, loader: type[yaml.SafeLoader] = _Loader) -> Any:
     """Parses a YAML document into plain Python types.
 
     Aliases are refused: a few lines of them can expand to gigabytes.
@@ -97,7 +109,7 @@ def load_yaml(text: str) -> Any:
     expected = f"expected at most {MAX_CHARACTERS} characters of YAML"
     require(len(text) <= MAX_CHARACTERS, expected, len(text))
     try:
-        return yaml.load(text, _Loader)
+        return yaml.load(text, loader)
     except RecursionError:
         raise ValueError("expected YAML of fewer nested levels") from None
     except Exception as error:  # constructors of tags raise many kinds
@@ -105,12 +117,13 @@ def load_yaml(text: str) -> Any:
 
 
 def typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Parses string values, as from a command line, as YAML; keeps other values."""
+    """Parses string values, as from a command line, as YAML or Python; keeps other values."""
     values = dict(overrides)
     for key, value in overrides.items():
         if isinstance(value, str):
+            is_tuple = value.startswith("(") and value.endswith(")")
             try:
-                values[key] = load_yaml(value)
+                values[key] = load_yaml(f"[{value[1:-1]}]" if is_tuple else value, _PythonLoader)
             except ValueError as error:
                 received = f"Received: {value[:50]!r} ({error})"
                 raise ValueError(f"expected a value of YAML for {key}. {received}") from None
@@ -118,8 +131,17 @@ def typed(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _split(text: str) -> list[str]:
-    inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
-    return [entry.strip() for entry in _COMMA.split(inner)]
+    """Splits text at commas outside of brackets and quotation marks."""
+    entries, depth, is_quoted = [""], 0, False
+    for character in text[1:-1] if text.startswith("[") and text.endswith("]") else text:
+        is_quoted ^= character == '"'
+        if not is_quoted:
+            depth = max(0, depth + (character in "([{") - (character in ")]}"))
+        if character == "," and depth == 0 and not is_quoted:
+            entries.append("")
+        else:
+            entries[-1] += character
+    return [entry.strip() for entry in entries]
 
 
 def read_entries(text: Any) -> Any:
@@ -133,12 +155,13 @@ def read_entries(text: Any) -> Any:
 
 
 def read_values(text: Any) -> Any:
-    """Reads NAME=VALUE of a command line, or several with commas between them, or JSON."""
+    """Reads NAME=VALUE of a command line, or several with commas between them, or a mapping."""
     if not isinstance(text, str):
         return text
     if text.startswith("{"):
         with suppress(ValueError):
-            return from_json(text, allow_inf_nan=False)
+            if isinstance(values := load_yaml(text, _PythonLoader), dict):
+                return values
     pairs = [entry.partition("=") for entry in _split(text) if entry]
     if text.count('"') % 2 or not all(equals for _, equals, _ in pairs):
         expected = "expected NAME=VALUE, or several with commas between them"
@@ -146,7 +169,6 @@ def read_values(text: Any) -> Any:
     return {name.strip('"'): value.strip('"') for name, _, value in pairs}
 
 
-_COMMA = re.compile(r',(?![^[]*\])(?=(?:[^"]*"[^"]*")*[^"]*$)')
 T = TypeVar("T")
 # pydantic-settings would divide lists within entries, too.
 Entries = Annotated[T, NoDecode, BeforeValidator(read_entries)]

@@ -85,9 +85,10 @@ def create_model(name: str, /, **overrides: Any) -> "keras.Model":
     """
     constructor, arguments = find_model(name).constructor, constructor_arguments(name, overrides)
     from lambda_keras import applications
-    from lambda_keras.applications.build import arguments_of
+    from lambda_keras.applications.build import check_names
 
-    known = arguments_of(name)
-    for argument in arguments:
-        check_known(argument, known, f"expected an argument of {constructor}")
+    try:
+        check_names(constructor, arguments)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
     return getattr(applications, constructor)(**{"name": name, **arguments})

@@ -75,14 +75,7 @@ def build(
     `arguments` are those of the constructor's group (`lambda_keras.applications.arguments`).
     """
     row = specs.NETWORKS[network]
-    known = GROUPS[row.constructor].__annotations__
-    for argument in arguments.keys() - known.keys():
-        near = get_close_matches(argument, [*known, *SHARED])
-        hint = ELSEWHERE.get(argument, ", ".join(map(repr, near)) or "see its help")
-        raise TypeError(
-            f"{row.constructor}() got an unexpected keyword argument {argument!r}: expected one "
-            f"that the network has ({hint}). {received(**{argument: arguments[argument]})}"
-        )
+    check_names(row.constructor, arguments)
     spec = _changed(row.spec, arguments)
     for changed in arguments.keys() & {"blocks", "squeeze_excitation"}:
         published, value = (getattr(owner, changed) for owner in (row.spec, spec))
@@ -128,9 +121,16 @@ SHARED = inspect.signature(build).parameters.keys() - {"network", "arguments"}
 GROUPS: dict[str, Any] = {}  # keyword arguments, by the names of constructors
 
 
-def arguments_of(network: str) -> list[str]:
-    """Names of the arguments of a network's constructor."""
-    return [*sorted(SHARED), *GROUPS[specs.NETWORKS[network].constructor].__annotations__]
+def check_names(constructor: str, arguments: Mapping[str, Any]) -> None:
+    """Raises a `TypeError` that says what to use in place of an argument that is not known."""
+    known = {*SHARED, *GROUPS[constructor].__annotations__}
+    for argument in arguments.keys() - known:
+        near = ", ".join(map(repr, get_close_matches(argument, sorted(known))))
+        raise TypeError(
+            f"{constructor}() got an unexpected keyword argument {argument!r}: expected one that "
+            f"the network has ({ELSEWHERE.get(argument, near) or 'see its help'}). "
+            f"{received(**{argument: arguments[argument]})}"
+        )
 
 
 def document(names: Iterable[str], module: Mapping[str, Any]) -> None:

@@ -189,7 +189,7 @@ CALLS = [
         (lambda names=names: feature_extractor(tiny(), names), f"Received: endpoints={names}")
         for names in ([], ["c2", "C5"], 5, [["c2"]])
     ),
-    (lambda: create_model("resnet50", mixer_arguments=[7]), "Received: 'mixer_arguments'"),
+    (lambda: create_model("resnet50", mixer_arguments=[7]), "its entries, such as scope=7"),
 ]
 
 

@@ -12,7 +12,7 @@ from support.counts import counts_of_deep
 from support.networks import FORMS, GOLDEN, undrawn
 
 from lambda_keras.applications import count_flops
-from lambda_keras.applications.build import arguments_of
+from lambda_keras.applications.build import GROUPS
 from zoo import results
 from zoo.list.__main__ import main
 from zoo.registry import TABLE, create_model
@@ -45,7 +45,7 @@ def test_rows_name_networks_and_their_arguments():
     assert len({str(vars(one)) for one in RESULTS}) == len(RESULTS)
     for one in RESULTS:
         row = TABLE[one.network]
-        assert one.arguments.keys() <= {*arguments_of(one.network)}
+        assert one.arguments.keys() <= {*GROUPS[row.constructor].__annotations__}
         assert one.data in (IMAGENET, PSEUDO_LABELS)
         if not one.arguments:
             assert one.parameters == row.parameters

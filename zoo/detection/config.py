@@ -1,11 +1,9 @@
 """Settings of training a detector."""
 
-import re
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
-from pydantic_settings import NoDecode
+from pydantic import Field, model_validator
 
 from zoo.cli.settings import Section
 from zoo.config import NetworkName, Overrides, RunConfig
@@ -18,23 +16,9 @@ from zoo.fields import (
     Count,
     TypedValues,
     checked_by,
-    load_yaml,
 )
 
 STRIDE = 64  # of the coarsest feature map; images are multiples of it
-
-
-def _parse_heads(heads: Any) -> Any:
-    """Parses YAML of a command line, `{NAME: VALUE}` or `NAME=VALUE`."""
-    if not isinstance(heads, str):
-        return heads
-    text = heads
-    if not heads.startswith("{"):
-        text = "{" + re.sub(r"(^|,)(\w+)=", r"\1 \2: ", heads) + "}"
-    try:
-        return load_yaml(text)
-    except ValueError as error:
-        raise ValueError(f"expected YAML. Received: {heads[:80]!r} ({error})") from None
 
 
 def _check_fractions(parts: list[float]) -> None:
@@ -60,7 +44,7 @@ class DetectorConfig(Section):
     """Momentum of the moving statistics of every batch normalization."""
     synchronized_batch_norm: bool = True
     """Compute batch statistics over all devices, not over each one alone."""
-    heads: Annotated[TypedValues, NoDecode, BeforeValidator(_parse_heads)] = Field(default={})
+    heads: TypedValues = Field(default={})
     """Other values of the Model Garden's fields, official.vision.configs.maskrcnn.MaskRCNN, in YAML
     such as {decoder: {fpn: {num_filters: 64}}}; include_mask: false finds boxes alone (Faster
     R-CNN). They replace the values of --config FILE."""

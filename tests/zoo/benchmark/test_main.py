@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[3]
         ("attention --mixers axial:", "expected NAME"),
         ("attention --sizes 8x24", "expected depths divisible by 16. Received: '8x24'"),
         ("attention --dtype float16", "Allowed: float32, mixed_bfloat16, mixed_float16"),
-        ("models --models lambda_resnet14@32:alpha=7", "expected an argument of LambdaResNet14"),
+        ("models --models lambda_resnet14@32:alpha=7", "only MobileNetV2 and Lambda.* have it"),
         ("models --models lambda_resnet50@16", "at least 32 pixels"),
         ("models --models keras.MobileNet@16", "at least 32x32"),
         ("models --models keras.MobilNet@32", "network of keras.app.*did you mean 'MobileNet'"),

@@ -136,7 +136,7 @@ def test_weights_of_a_classifier(tmp_path):
     [
         ({"overrides": {}}, r"\[4, 8, 16, 32\]. Received: lambda_resnet14 with strides \[1,"),
         ({"name": "resnet"}, "expected the name of a model"),
-        ({"overrides": {"depth": 3}}, "expected an argument of LambdaResNet14"),
+        ({"overrides": {"depth": 3}}, r"blocks=\(3, 4, 6, 3\) of residual networks"),
         ({"weights": "nothing.weights.h5"}, "nothing.weights.h5"),
     ],
 )
