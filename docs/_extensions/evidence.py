@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
+import timm
 import yaml
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -151,6 +152,16 @@ class Recorded(Evidence):
         return [*found, *self.source(name, title, commands, one.get("note", ""))]
 
 
+class Timm(Evidence):
+    """`{timm} NAME ...`: what timm published of these networks, with a column for each."""
+
+    def run(self) -> list[nodes.Node]:
+        if unknown := {*self.names()} - {one.network for one in timm.RESULTS}:
+            raise self.error(f"no results of timm: {', '.join(sorted(unknown))}")
+        self.env.note_dependency(str(timm.FILE))
+        return self.parse_text_to_nodes(with_links(timm.compare(self.names())))
+
+
 class Implementations(Evidence):
     """`{implementations}`: implementations of position lambdas, each with a line of the content."""
 
@@ -272,7 +283,7 @@ def pages_of_tests(app: Sphinx) -> Iterator[tuple[str, dict[str, str], str]]:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Adds the directives, and the pages of tests."""
-    for one in (Benchmark, Plot, Recorded, Implementations, Recipes, Coverage):
+    for one in (Benchmark, Plot, Recorded, Timm, Implementations, Recipes, Coverage):
         app.add_directive(one.__name__.lower(), one)
     app.connect("html-collect-pages", pages_of_tests)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -5,6 +5,7 @@ import io
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import timm
 from docutils import nodes
 from evidence import with_links
 from sphinx.application import Sphinx
@@ -16,7 +17,6 @@ from lambda_keras import applications
 from zoo.list.__main__ import main
 from zoo.model_card import table
 from zoo.registry import TABLE, list_models
-from zoo.results import card_sections
 
 logger = logging.getLogger(__name__)
 
@@ -87,8 +87,7 @@ def _card(name: str) -> str:
             for key, one in row.weights.items()
         ]
         parts += ["Published weights:", table(("weights", "from", "top-1", "size"), rows)]
-    parts += card_sections(name).values()
-    return "\n\n".join(parts)
+    return "\n\n".join(filter(None, (*parts, timm.section(name))))
 
 
 def check_cards(app: Sphinx, env: BuildEnvironment) -> None:

@@ -1,7 +1,7 @@
 """Exports of all tasks: writing, comparison with Keras in a new process, and model card."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +58,6 @@ class Export:
     # Computes lines of further results from the outputs and the folder.
     summary: Callable[[Outputs, Path], Sequence[str]] = lambda outputs, folder: ()
     loss: Callable[[Outputs], str] = lambda outputs: ""  # reason to try the next writer, if any
-    sections: Mapping[str, str] = field(default_factory=dict)  # further ones of the model card
     batch_size: int | None = None  # of every call; None: any
     run: Callable[..., Outputs] = run  # the files, in a new process
 
@@ -82,7 +81,7 @@ class Export:
             ]
             heads = ("signature", "inputs", "outputs", "largest difference from Keras")
             text = "\n\n".join((model_card.table(heads, rows), *lines))
-            sections = {"Inputs and outputs": text, **self.sections, "Use": self.use}
+            sections = {"Inputs and outputs": text, "Use": self.use}
             model_card.write(temporary / "model_card.md", self.title, fields, sections)
             model_card.write_labels(temporary, self.labels)
             space = megabytes(temporary)

@@ -110,7 +110,6 @@ def export_of(
         summary=summary,
         loss=loss,
         precision=precision,
-        sections=source.card_sections(),
         batch_size=options.batch_size,
     )
 

@@ -8,10 +8,10 @@ from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
 from zoo.cli.settings import Settings
-from zoo.errors import refusal, require
+from zoo.errors import require
 from zoo.model_card import table
 from zoo.registry import TABLE, list_models
-from zoo.results import OF_TIMM, RESULTS, Result, compare
+from zoo.results import RESULTS, Result
 
 if TYPE_CHECKING:
     from lambda_keras.models.specs import Network
@@ -36,10 +36,6 @@ class ListConfig(Settings):
     results: bool = False
     """Every published accuracy of these models instead of one of each, with its published times:
     s/step trains 1024 images, images/s is inference, both on 8 TPUv3 cores."""
-    timm: bool = False
-    """timm's results of its networks among these models: top-1 on ImageNet and robustness test
-    sets, and images/s by device and compiler. markdown has the best values of equal blocks in bold;
-    json has also top-5, batches, and timm's files with their date."""
     format: Literal["table", "json", "markdown"] = "table"
     """Format of the list."""
 
@@ -51,9 +47,6 @@ def run(config: ListConfig) -> None:
     )
     received = f"{', '.join(map(repr, config.patterns))}, which match none of {len(TABLE)}"
     require(names, "expected patterns of names of models", received)
-    if config.timm:
-        print(_timm(config, list(names)))
-        return
     rows = [TABLE[name] for name in names]
     if config.results:
         rows = [row for row in RESULTS if row.network in names]
@@ -62,21 +55,6 @@ def run(config: ListConfig) -> None:
     else:
         write = as_columns if config.format == "table" else table
         print(write(OF_RESULTS if config.results else OF_NETWORKS, list(map(_cells, rows))))
-
-
-def _timm(config: ListConfig, names: Sequence[str]) -> str:
-    require(not config.results, "expected either --results or --timm", "both")
-    rows = [row for row in OF_TIMM if row.network in names]
-    if not rows:
-        allowed = ", ".join(dict.fromkeys(row.network for row in OF_TIMM))
-        received = f"{', '.join(map(repr, config.patterns))}, which match none of {allowed}"
-        raise refusal("expected patterns of networks of timm", received)
-    if config.format == "json":
-        return json.dumps(list(map(vars, rows)), indent=1)
-    if config.format == "markdown":
-        return table(*compare(names, bold=True))
-    head, cells = compare(names)
-    return as_columns(head, cells, range(2, len(head)))
 
 
 def as_columns(

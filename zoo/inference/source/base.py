@@ -38,10 +38,6 @@ class Source(ABC, Generic[N]):
 class ClassifierSource(Source[Classifier]):
     """Source of a classifier."""
 
-    def card_sections(self) -> dict[str, str]:
-        """Returns further sections of a model card, by their headings."""
-        return {}
-
     def for_data(self, class_names: Sequence[str], image_size: int) -> Self:
         """Returns the source with these classes and this size, unless it has its own."""
         return self

@@ -21,7 +21,6 @@ from zoo.errors import printable, some
 from zoo.inference.classifier import Classifier
 from zoo.inference.source.base import LICENSE, ClassifierSource, check_size, load_images
 from zoo.registry import create_model, find_model
-from zoo.results import card_sections
 
 
 @dataclass(frozen=True)
@@ -68,9 +67,6 @@ class Weights(ClassifierSource):
             return {"Weights": self.weights, "License": LICENSE}
         path = find_weights(self.weights, self.model)
         return {"Weights": f"{path.name}, SHA-256 {sha256(path)}", "License": LICENSE}
-
-    def card_sections(self) -> dict[str, str]:
-        return card_sections(self.model) if is_published_name(self.weights) else {}
 
     def for_data(self, class_names: Sequence[str], image_size: int) -> Self:
         """See the base class; published weights keep their class names if these cover the data."""

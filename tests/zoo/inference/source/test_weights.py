@@ -35,7 +35,6 @@ def test_card():
     card = SOURCE.card()
     assert card["Weights"].startswith("lambda_keras/weights/lambda_resnet14_fashion_mnist.safet")
     assert card["Published accuracy"].endswith(" % on Fashion-MNIST, 28 x 28 pixels")
-    assert SOURCE.card_sections() == {}
 
 
 def test_names_of_outputs():
@@ -115,20 +114,14 @@ def test_origin_of_a_run(run, tmp_path):
     assert Run(raw).card()["Weights"] == "run raw, not averaged"
 
 
-def test_origin_and_results_of_weights(tmp_path):
+def test_origin_of_weights(tmp_path):
     weights = tmp_path / "random.weights.h5"
     weights.write_bytes(b"content")
     origin = Weights("lambda_resnet14", str(weights))
     digest = hashlib.sha256(b"content").hexdigest()
     assert origin.card()["Weights"] == f"random.weights.h5, SHA-256 {digest}"
-    assert origin.card_sections() == {}
     assert Weights("x", "hf://a/b").card()["Weights"] == "hf://a/b"
     published = Weights("lambda_resnet26t", "imagenet").card()
     assert "huggingface.co/timm/lambda_resnet26t" in published["Weights"]
     assert published["License"] == "Apache-2.0"
     assert published["Published accuracy"].startswith("79.126 %")
-    section = Weights("lambda_resnet26t", "imagenet").card_sections()["Published results"]
-    assert "2026-08-08" in section
-    assert "| top-1, % | ImageNet-R | 37.39 |" in section
-    assert "| images/s | RTX 5090, PyTorch 2.9.1 compiled, amp | 6,136 |" in section
-    assert Weights("mobilenet_v2", "imagenet").card_sections() == {}
