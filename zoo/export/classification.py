@@ -1,6 +1,6 @@
 """Exports a classifier for serving: `python -m zoo.export --run runs/FOLDER`."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -58,17 +58,12 @@ class ExportConfig(ClassifierOptions):
 
     def options(self) -> Options:
         """Returns the settings that are passed to the format."""
-        return Options(
-            self.quantize,
-            () if self.calibration is None else (self.calibration,),
-            self.batch_size,
-            self.io_type,
-            self.activation_type,
-            self.layout,
-            self.default_signature,
-            tuple(self.lambda_maps),
-            self.precision,
-        )
+        values = {field.name: getattr(self, field.name, None) for field in fields(Options)}
+        values["calibration"] = () if self.calibration is None else (self.calibration,)
+        settings = {
+            name: value for name, value in values.items() if name in type(self).model_fields
+        }
+        return Options(**settings | {"lambda_maps": tuple(self.lambda_maps)})
 
     @model_validator(mode="after")
     def _options_fit(self) -> Self:
