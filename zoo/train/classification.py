@@ -28,12 +28,13 @@ from zoo.train.callbacks import (
     write_epochs,
 )
 from zoo.train.checkpoints import Checkpoints, Progress
-from zoo.train.loop import GradientAccumulation, TrainingModel
+from zoo.train.loop import TrainingModel
 from zoo.train.losses import Objective, create_loss
 from zoo.train.network import check_weights, create_network, load_teacher, prepare, with_logits
 from zoo.train.optimizer import add_weight_decay, create_optimizer
 from zoo.train.recompute import mark_blocks
 from zoo.train.run import Metrics, Run, Stop, resuming
+from zoo.train.updates import GradientAccumulation
 
 GRID_SAMPLE = 512  # test images among which the grid of predictions looks for mistakes
 AUGMENTED_SAMPLE = 16  # training images that TensorBoard shows

@@ -7,8 +7,8 @@ from keras import ops
 
 from lambda_keras.weights.fit import CLASSIFIER
 from zoo.config import OptimizerConfig
-from zoo.train.loop import Lamb, Recipe
 from zoo.train.network import BLOCK
+from zoo.train.updates import Lamb, Recipe
 from zoo.variables import kernels
 
 REFERENCE_BATCH = 256  # batch size that `optimizer.learning_rate` is for

@@ -7,10 +7,11 @@ import tensorflow as tf
 from support import networks
 
 from zoo.config import OptimizerConfig
-from zoo.train.loop import GradientAccumulation, TrainingModel
+from zoo.train.loop import TrainingModel
 from zoo.train.losses import Objective
 from zoo.train.network import with_logits
 from zoo.train.optimizer import add_weight_decay, create_optimizer
+from zoo.train.updates import GradientAccumulation
 
 BACKEND = keras.backend.backend()
 STEPS, BATCH = 3, 12

@@ -45,9 +45,10 @@ from support import networks
 from zoo.config import DataConfig, OptimizerConfig
 from zoo.data.load import load_data
 from zoo.data.pseudo import with_pseudo_labels
-from zoo.train.loop import GradientAccumulation, TrainingModel
+from zoo.train.loop import TrainingModel
 from zoo.train.losses import Objective
 from zoo.train.optimizer import add_weight_decay, create_optimizer, decayed
+from zoo.train.updates import GradientAccumulation
 rng = np.random.default_rng(0)
 images = rng.normal(size=(160, 16, 16, 3)).astype("float32")
 pseudo = recipe == "pseudo_labels"
