@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,16 +11,25 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
-FILES = [path for name in ("lambda_keras", "zoo") for path in sorted((ROOT / name).rglob("*.py"))]
+PACKAGES = ("lambda_keras", "zoo", "tools")
+FILES = [path for name in PACKAGES for path in sorted((ROOT / name).rglob("*.py"))]
+SOURCE = Path(keras.__file__).parent / "src"
 TABLES = yaml.safe_load(Path(__file__).with_name("keras_private.yaml").read_text("utf-8"))
 REASONS, PARAMETERS = (
     {(file, name): value for file, rows in TABLES[table].items() for name, value in rows.items()}
     for table in ("reasons", "parameters")
 )
+BY_NAME = ("getattr", "setattr", "hasattr", "delattr")
+ATTRIBUTES = {(file, name) for file, names in TABLES["attributes"].items() for name in names}
 
 
 def trees() -> dict[str, ast.Module]:
     return {str(path.relative_to(ROOT)): ast.parse(path.read_text("utf-8")) for path in FILES}
+
+
+def of_file(file: str) -> list[ast.AST]:
+    """Nodes of a source file of Keras."""
+    return [*ast.walk(ast.parse((SOURCE / file).read_text("utf-8")))]
 
 
 def private(name: str) -> bool:
@@ -28,10 +38,11 @@ def private(name: str) -> bool:
 
 def of_keras() -> set[str]:
     """Private names of attributes and methods in the source of the installed Keras."""
-    source = Path(keras.__file__).parent / "src"
-    folders = ("backend", "callbacks", "layers", "models", "ops", "optimizers", "trainers", "utils")
-    texts = [path.read_text("utf-8") for name in folders for path in (source / name).rglob("*.py")]
-    return set(re.findall(r"(?:self\.|cls\.|tensor\.|def )(_[a-zA-Z]\w*)", "\n".join(texts)))
+    others = {*SOURCE.rglob("*_test.py"), *SOURCE.glob("legacy/**/*.py")}
+    files = {*SOURCE.rglob("*.py")} - others
+    texts = "\n".join(path.read_text("utf-8") for path in files)
+    of_python = {*dir(namedtuple("Row", ()))}  # which named tuples of ours have, too
+    return set(re.findall(r"(?:\.|def )(_[a-zA-Z]\w*)", texts)) - of_python
 
 
 def derived(modules: list[ast.Module]) -> set[str]:
@@ -66,7 +77,7 @@ def uses(tree: ast.Module, subclasses: set[str], names: set[str]) -> Iterator[st
             name, is_self = node.attr, ast.unparse(node.value) in ("self", "cls")
         elif isinstance(node, ast.FunctionDef) and in_subclass:
             name = node.name
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "setattr"):
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in BY_NAME:
             name, is_self = getattr(node.args[1], "value", ""), False
         if private(str(name)) and name in names and (in_subclass or not is_self):
             yield name
@@ -82,11 +93,27 @@ def test_every_private_name_of_keras_has_a_reason():
 
 
 @pytest.mark.one_backend
-def test_methods_that_training_overrides_have_their_parameters():
+def test_methods_of_keras_have_their_parameters():
     received = {}
     for file, name in PARAMETERS:
-        tree = ast.parse((Path(keras.__file__).parent / "src" / file).read_text("utf-8"))
-        methods = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]
-        method = next(one for one in methods if one.name == name and one.args.args[0].arg == "self")
-        received[file, name] = [one.arg for one in method.args.args[1:]]
+        methods = [one for one in of_file(file) if isinstance(one, ast.FunctionDef)]
+        found = ([one.arg for one in method.args.args] for method in methods if method.name == name)
+        received[file, name] = next((rest for first, *rest in found if first == "self"), None)
     assert received == PARAMETERS
+
+
+@pytest.mark.one_backend
+def test_attributes_of_keras_are_set_where_the_table_says():
+    set_there = {
+        (file, node.attr)
+        for file in TABLES["attributes"]
+        for node in of_file(file)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
+    assert set_there >= ATTRIBUTES
+
+
+@pytest.mark.one_backend
+def test_every_private_name_has_its_file_of_keras():
+    placed = {name for _, name in PARAMETERS.keys() | ATTRIBUTES}
+    assert {name for _, name in REASONS} == {name for name in placed if private(name)}
