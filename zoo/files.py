@@ -346,18 +346,24 @@ def naming_full_disks(path: Path) -> Iterator[None]:
         raise
 
 
+class MemoryFile(io.BytesIO):
+    """A file in memory that Keras takes for one on disk."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    # Keras checks the suffix of this, and writes HDF5 next to it if memory is short.
+    def __str__(self) -> str:
+        return self.path
+
+
 def keras_file(model: Any, name: str = "model.keras") -> bytes:
     """Returns the contents of a `.keras` or `.weights.h5` file, written in memory.
 
     On a full disk, HDF5 ends the process.
     """
-
-    class File(io.BytesIO):
-        # Keras checks the suffix of this, and writes HDF5 next to `name` if memory is short.
-        def __str__(self) -> str:
-            return name
-
-    file = File()
+    file = MemoryFile(name)
     model.save_weights(file) if name.endswith(".weights.h5") else model.save(file)
     return file.getvalue()
 

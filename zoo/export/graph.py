@@ -55,21 +55,31 @@ def classifier_graph(
     return classify
 
 
-def with_pooling(
-    model: keras.Model, pool: Callable[[SymmetricMaxPooling2D, Any], Any]
-) -> keras.Model:
+Pool = Callable[[SymmetricMaxPooling2D, Any], Any]  # of a layer and its inputs
+
+
+class Pooling(SymmetricMaxPooling2D):
+    """Symmetric max pooling by a function."""
+
+    def __init__(self, pool: Pool, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.keep(locals())
+
+    def call(self, inputs):
+        return self.pool(self, inputs)
+
+
+def with_pooling(model: keras.Model, pool: Pool) -> keras.Model:
     """Copies a network, with `pool(layer, inputs)` in place of symmetric max pooling.
 
     The layer itself pads with minus infinity, which would ruin the ranges of int8.
     """
 
-    class Pooling(SymmetricMaxPooling2D):
-        def call(self, inputs):
-            return pool(self, inputs)
-
     def clone(layer: keras.layers.Layer) -> keras.layers.Layer:
-        pooling = isinstance(layer, SymmetricMaxPooling2D)
-        return (Pooling if pooling else type(layer)).from_config(layer.get_config())
+        config = layer.get_config()
+        if isinstance(layer, SymmetricMaxPooling2D):
+            return Pooling.from_config({**config, "pool": pool})
+        return type(layer).from_config(config)
 
     copy = keras.models.clone_model(model, clone_function=clone)
     copy.set_weights(model.get_weights())

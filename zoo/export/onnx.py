@@ -1,7 +1,7 @@
 """ONNX files, for onnxruntime and other runtimes."""
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +78,17 @@ session = onnxruntime.InferenceSession("model.onnx")
         return Runtime(folder, threads)
 
 
+class Batches:
+    """Batches of images with the interface of onnxruntime's `CalibrationDataReader`."""
+
+    def __init__(self, batches: Iterator[np.ndarray]) -> None:
+        self._batches = batches
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        batch = next(self._batches, None)
+        return None if batch is None else {"images": batch}
+
+
 def _quantized(model: Any, classifier: "Classifier", options: Options) -> Any:
     import onnx
     from onnxruntime import quantization
@@ -85,13 +96,7 @@ def _quantized(model: Any, classifier: "Classifier", options: Options) -> Any:
     from zoo.export.calibration import CalibrationImages
 
     axes = (0, 3, 1, 2) if options.layout == "nchw" else (0, 1, 2, 3)
-    images = iter(CalibrationImages(classifier, options))
-
-    class Reader(quantization.CalibrationDataReader):
-        def get_next(self) -> Any:
-            batch = next(images, None)
-            return None if batch is None else {"images": batch.transpose(axes)}
-
+    images = CalibrationImages(classifier, options)
     with tempfile.TemporaryDirectory() as scratch:
         plain, fused, quantized = (Path(scratch, f"{step}.onnx") for step in range(3))
         onnx.save(model, plain)
@@ -105,7 +110,7 @@ def _quantized(model: Any, classifier: "Classifier", options: Options) -> Any:
         quantization.quantize_static(
             fused,
             quantized,
-            Reader(),
+            Batches(batch.transpose(axes) for batch in images),
             op_types_to_quantize=["Conv", "Gemm", "Add", "MaxPool", "Relu"],
             nodes_to_exclude=floats,
             per_channel=True,

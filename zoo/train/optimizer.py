@@ -8,28 +8,20 @@ from keras import ops
 from lambda_keras.weights.fit import CLASSIFIER
 from zoo.config import OptimizerConfig
 from zoo.train.network import BLOCK
-from zoo.train.updates import Lamb, Recipe
+from zoo.train.updates import SGD, Adam, Lamb, Lion, RMSprop
 from zoo.variables import kernels
 
 REFERENCE_BATCH = 256  # batch size that `optimizer.learning_rate` is for
 
 
-def _with_recipe(base: type) -> Any:
-    return type(base.__name__, (Recipe, base), {})
-
-
 # Class, settings that are its arguments, and defaults that differ from Keras': for RMSprop, from
 # MobileNets in the Model Garden; for LAMB, from its authors.
 OPTIMIZERS: dict[str, tuple[Any, tuple[str, ...], dict[str, Any]]] = {
-    "sgd": (_with_recipe(keras.optimizers.SGD), ("momentum", "nesterov"), {}),
-    "rmsprop": (
-        _with_recipe(keras.optimizers.RMSprop),
-        ("momentum", "epsilon"),
-        {"rho": 0.9, "epsilon": 2e-3},
-    ),
-    "adamw": (_with_recipe(keras.optimizers.Adam), ("beta_1", "beta_2", "epsilon"), {}),
+    "sgd": (SGD, ("momentum", "nesterov"), {}),
+    "rmsprop": (RMSprop, ("momentum", "epsilon"), {"rho": 0.9, "epsilon": 2e-3}),
+    "adamw": (Adam, ("beta_1", "beta_2", "epsilon"), {}),
     "lamb": (Lamb, ("beta_1", "beta_2", "epsilon"), {"epsilon": 1e-6}),
-    "lion": (_with_recipe(keras.optimizers.Lion), ("beta_1", "beta_2"), {}),
+    "lion": (Lion, ("beta_1", "beta_2"), {}),
 }
 
 

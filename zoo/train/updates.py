@@ -59,6 +59,23 @@ class Recipe:
         return bool(self.global_clipnorm) and tf.distribute.get_strategy().num_replicas_in_sync > 1
 
 
+# Names of these classes are Keras' own, which saved configurations have.
+class SGD(Recipe, keras.optimizers.SGD):
+    """SGD with the decay and the rates of `Recipe`."""
+
+
+class RMSprop(Recipe, keras.optimizers.RMSprop):
+    """RMSprop with the decay and the rates of `Recipe`."""
+
+
+class Adam(Recipe, keras.optimizers.Adam):
+    """Adam with the decay and the rates of `Recipe`, which is AdamW."""
+
+
+class Lion(Recipe, keras.optimizers.Lion):
+    """Lion with the decay and the rates of `Recipe`."""
+
+
 class Lamb(Recipe, keras.optimizers.Lamb):
     """LAMB of You et al. (arXiv:1904.00962, Algorithm 2).
 
