@@ -60,6 +60,9 @@ def named(*suffixes: str) -> AfterValidator:
 LARGEST = 2**31 - 1  # of integers: TensorFlow's sizes are int32
 Count = Annotated[int, Field(ge=1, le=LARGEST)]
 BatchSize = Annotated[int, Field(ge=1, le=2**16)]
+IMAGE_SIZES = range(8, 2049)  # height and width in pixels
+ImageSize = Annotated[int, Field(ge=IMAGE_SIZES[0], le=IMAGE_SIZES[-1])]
+SIZE_RANGE = f"from {IMAGE_SIZES[0]} to {IMAGE_SIZES[-1]}"
 # `Path` would turn gs://BUCKET/FOLDER into a local folder named "gs:".
 LocalPath = Annotated[Path, BeforeValidator(_local)]
 OutputFolder = Annotated[LocalPath, checked_by(check_output)]

@@ -15,7 +15,7 @@ from zoo.benchmark.report import Case, CaseReport, Results, quotient, threads
 from zoo.benchmark.settings import BackendSettings, Dtype, EachOnce, MixedDtype
 from zoo.benchmark.timing import Bench
 from zoo.errors import unknown
-from zoo.fields import BatchSize, Entries, checked_by, one_of, typed
+from zoo.fields import IMAGE_SIZES, SIZE_RANGE, BatchSize, Entries, checked_by, one_of, typed
 from zoo.measurements import FORWARD, TRAINING, columns, installed
 from zoo.precision import precision
 from zoo.registry import create_model, find_model
@@ -224,8 +224,8 @@ def parse(
     kind = libraries[library]
     published = find_model(model).image_size if kind.library == ZooNetwork.library else None
     size = int(given_size or published or 0)
-    if not 8 <= size <= 2048:
-        raise ValueError(f"expected an image size from 8 to 2048. Received: {text!r}")
+    if size not in IMAGE_SIZES:
+        raise ValueError(f"expected an image size {SIZE_RANGE}. Received: {text!r}")
     if kind.arguments is not None and not overrides.keys() <= kind.arguments:
         known = ", ".join(sorted(kind.arguments)) or "no arguments"
         raise ValueError(f"expected {known} for networks of {kind.library}. Received: {text!r}")

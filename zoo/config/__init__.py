@@ -19,6 +19,7 @@ from zoo.fields import (
     AnyPath,
     BatchSize,
     Count,
+    ImageSize,
     TypedValues,
     checked_by,
     one_of,
@@ -88,7 +89,7 @@ class ModelConfig(Dependent):
 
     name: NetworkName = "lambda_resnet14"
     """Model, by its name: see python -m zoo.list."""
-    image_size: int | None = Field(default=None, ge=8, le=2048)
+    image_size: ImageSize | None = None
     """Height and width in pixels; None: the model's own."""
     overrides: Overrides = Field(default={})
     """Other constructor arguments, e.g. --model.overrides dropout_rate=0.2"""

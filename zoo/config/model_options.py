@@ -5,12 +5,12 @@ import re
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from zoo.cli.settings import Settings
 from zoo.cli.tasks import HUB, NETWORK, is_place, is_published
 from zoo.errors import refusal, require, shorten
-from zoo.fields import AnyPath, LocalPath, checked_by
+from zoo.fields import AnyPath, ImageSize, LocalPath, checked_by
 from zoo.files import why_no_file
 from zoo.registry import find_model, is_published_name
 
@@ -53,7 +53,7 @@ class PlaceOptions(Settings):
     """Folder of a finished run, local or gs://."""
     model: str | None = None
     """Published network: its folder, or hf://OWNER/NAME."""
-    image_size: int | None = Field(default=None, ge=8, le=2048)
+    image_size: ImageSize | None = None
     """Height and width of images in pixels, with the same weights; None: the size in training."""
 
     @model_validator(mode="after")

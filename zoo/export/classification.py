@@ -2,7 +2,7 @@
 
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -58,12 +58,14 @@ class ExportConfig(ClassifierOptions):
 
     def options(self) -> Options:
         """Returns the settings that are passed to the format."""
-        values = {field.name: getattr(self, field.name, None) for field in fields(Options)}
-        values["calibration"] = () if self.calibration is None else (self.calibration,)
-        settings = {
-            name: value for name, value in values.items() if name in type(self).model_fields
+        settings: dict[str, Any] = {
+            field.name: getattr(self, field.name)
+            for field in fields(Options)
+            if field.name in type(self).model_fields
         }
-        return Options(**settings | {"lambda_maps": tuple(self.lambda_maps)})
+        settings["calibration"] = () if self.calibration is None else (self.calibration,)
+        settings["lambda_maps"] = tuple(self.lambda_maps)
+        return Options(**settings)
 
     @model_validator(mode="after")
     def _options_fit(self) -> Self:

@@ -1,1 +1,1 @@
-"""Tables of models, published results and the paper's statements."""
+"""Tables of models and of published results."""

@@ -1,4 +1,4 @@
-"""Lists models, published results or the paper's statements: `python -m zoo.list`."""
+"""Lists models or published results: `python -m zoo.list`."""
 
 from zoo.cli.main import Verb
 

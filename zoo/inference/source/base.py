@@ -15,6 +15,7 @@ from lambda_keras.weights.fit import take_layers
 from zoo.config import DataConfig
 from zoo.data.load import ImageData, load_test_images
 from zoo.errors import needs_extra
+from zoo.fields import IMAGE_SIZES, SIZE_RANGE
 from zoo.inference.classifier import Classifier
 from zoo.registry import create_model
 
@@ -91,10 +92,8 @@ def at_size(
 
 def check_size(image_size: Any) -> None:
     """Checks the height and width of images in pixels."""
-    if not is_positive_integer(image_size) or not 8 <= image_size <= 2048:
-        raise ValueError(
-            f"image_size: expected an integer from 8 to 2048. Received: {image_size!r}"
-        )
+    if not is_positive_integer(image_size) or image_size not in IMAGE_SIZES:
+        raise ValueError(f"image_size: expected an integer {SIZE_RANGE}. Received: {image_size!r}")
 
 
 @contextmanager

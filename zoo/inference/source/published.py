@@ -20,7 +20,7 @@ from lambda_keras.weights.files import read_shapes
 from zoo.cli.tasks import MAX_BYTES, NETWORK
 from zoo.config import ModelConfig
 from zoo.errors import first_wrong
-from zoo.fields import checked_by
+from zoo.fields import IMAGE_SIZES, SIZE_RANGE, checked_by
 from zoo.files import why_no_file
 from zoo.inference.classifier import Classifier
 from zoo.inference.source.base import LICENSE, ClassifierSource, at_size, measured_at
@@ -32,9 +32,9 @@ WEIGHTS = "model.safetensors"
 
 def _check_preprocessing(view: Preprocessing) -> None:
     """Checks size and interpolation, and that mean and std are as in `preprocess_input`."""
-    if not 8 <= view.image_size <= 2048 or view.interpolation == "nearest":
+    if view.image_size not in IMAGE_SIZES or view.interpolation == "nearest":
         raise ValueError(
-            "expected an image_size from 8 to 2048, and the interpolation bilinear, bicubic or "
+            f"expected an image_size {SIZE_RANGE}, and the interpolation bilinear, bicubic or "
             f"lanczos. Received: {view.image_size}, {view.interpolation}"
         )
     if (view.mean, view.std) != (tuple(IMAGENET_MEAN), tuple(IMAGENET_STD)):
