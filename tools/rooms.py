@@ -106,7 +106,11 @@ ROOMS = {
         "pseudo_label", "tools/measure_pseudo_labels.py", "docs/pseudo_labels.md"
     ),
     "calibration": _extension(
-        "calibration", "t*/**/*noisy_student.py", "docs/calibration.md", words="calibrate"
+        "calibration",
+        "t*/**/*noisy_student.py",
+        "docs/benchmarks/noisy_student.json",
+        "docs/calibration.md",
+        words="calibrate",
     ),
     "corruptions": _extension("corruptions", words="orruption"),
 }
