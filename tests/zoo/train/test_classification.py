@@ -113,7 +113,7 @@ def test_run_that_is_removed_does_not_end_well(finished, tmp_path):
 
 
 REFUSED = {
-    "--model.overrides dropout_rat=0.1": "mean 'dropout_rate'",
+    "--model.overrides dropout_rat=0.1": r"network has \('dropout_rate'\)",
     "--data.source image_folder --data.dir nowhere": "nowhere",
     "--training.recompute true": "expected false on TensorFlow",
     "--training.gradient_accumulation_steps 3": "multiple of 3, the number of devices times train",
@@ -167,7 +167,7 @@ PLAN = [
 @pytest.mark.parametrize(("words", "found"), PLAN)
 def test_plan_of_a_run(photos, words, found):
     class Planned(LinearRun):
-        few_images = 17 if "FEW" in words else 16  # of which 16 of the 20 are for training
+        enough_images = 17 if "FEW" in words else 16  # of which 16 of the 20 are for training
 
         def load(self):
             super().load()
