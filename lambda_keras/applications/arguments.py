@@ -60,9 +60,9 @@ class LambdaMobileNetArguments(MobileNetArguments, LambdaArguments, total=False)
 SHARED = """Args:
     include_top: Bool, whether there is a classifier.
     weights: None for random weights (E.1){published};
-        the path of a `.weights.h5` or `.safetensors` file of this network, or of a folder of
-        `zoo.publish`; or `"hf://owner/repo"` for a repository of the Hugging Face Hub. Defaults to
-        None, unlike keras.applications, because most of these networks have no published weights.
+        the path of a `.weights.h5` or `.safetensors` file of this network, or of a published
+        folder; or `"hf://owner/repo"` for a repository of the Hugging Face Hub. Defaults to None,
+        unlike keras.applications, because most of these networks have no published weights.
     input_tensor: Keras tensor to build the network on, in place of a new `keras.Input`.
     input_shape: `(height, width, channels)` of an image, channels last; height and width may be
         None. Defaults to `{input_shape}`.
