@@ -199,11 +199,10 @@ def load(experiment: Experiment, folder: Path | None) -> Data:
     """Returns a function from image size and seed to training and test images."""
     if experiment.data == ELPV:
         return load_cells(folder or Path("elpv"))
-    import tensorflow_datasets as tfds
 
     from zoo.data.sources.tfds import find_builder
 
-    builder = find_builder(tfds, experiment.data, folder and str(folder))
+    builder = find_builder(experiment.data, folder and str(folder))
     splits = builder.as_dataset(["train", "test"], batch_size=-1, as_supervised=True)
     train, test = (Images(*(part.numpy() for part in split)) for split in splits)
     if held_out := experiment.held_out:

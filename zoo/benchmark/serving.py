@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,19 +17,17 @@ from zoo.benchmark.models import Network, TimmNetwork, ZooNetwork, parse
 from zoo.benchmark.report import Report, progress, threads
 from zoo.benchmark.settings import BenchmarkSettings, Dtype, EachOnce, MinMs, Rounds
 from zoo.benchmark.timing import singly, time_in_turn
+from zoo.export.formats import FORMATS
 from zoo.fields import BatchSize, Entries, checked_by
 from zoo.measurements import FORWARD, columns, installed, print_table
 
 Predict = Callable[[Any], Any]  # from arrays of images in [0, 255] to probabilities
 KERAS, PREDICT, BARE = "Keras predict", "zoo.predict", "tf.function"
 INT8 = {"quantize": "int8"}
-# Further exports, by the end of their titles: format, options, arguments of the runtime.
-VARIANTS: Mapping[str, tuple[tuple[str, Mapping[str, Any], Mapping[str, Any]], ...]] = {
-    "bfloat16": (
-        ("saved_model", {"precision": "mixed_bfloat16"}, {}),
-        ("openvino", {}, {"precision": "bf16"}),
-    ),
-    "int8": (("onnx", INT8, {}), ("litert", INT8, {}), ("openvino", INT8, {})),
+# Options and arguments of the runtime, by format.
+BFLOAT16: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
+    "saved_model": ({"precision": "mixed_bfloat16"}, {}),
+    "openvino": ({}, {"precision": "bf16"}),
 }
 CALIBRATION = 16  # images of noise
 BY_LAYER = ("OpenVINO", "OpenVINO int8")  # exports whose layers OpenVINO times
@@ -76,7 +75,11 @@ def run(config: Config) -> None:
     if config.threads is not None:
         os.environ["TF_NUM_INTRAOP_THREADS"] = str(config.threads)  # TensorFlow reads it once
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # all runtimes use the CPU
-    packages = ("tensorflow", "tf2onnx", "onnxruntime", "openvino", "nncf", "ai-edge-litert")
+    modules = chain.from_iterable(
+        (*form.frameworks, *form.packages, *form.quantizations.get("int8", ()))
+        for form in FORMATS.values()
+    )
+    packages = tuple(dict.fromkeys(name.split(".")[0].replace("_", "-") for name in modules))
     if config.timm is not None:
         installed(TimmNetwork.packages, f"pip install {' '.join(TimmNetwork.packages)}")
         packages += TimmNetwork.packages
@@ -165,7 +168,6 @@ def _paths(classifier: Any, folder: Path, name: str) -> dict[str, Predict]:
 
     from lambda_keras.applications import fold_batch_normalization, preprocess_input
     from zoo.export.base import DEFAULT, Options
-    from zoo.export.formats import FORMATS
     from zoo.inference.classifier import predict
 
     folded = fold_batch_normalization(classifier.model)
@@ -180,10 +182,11 @@ def _paths(classifier: Any, folder: Path, name: str) -> dict[str, Predict]:
         BARE: lambda images: bare(tf.constant(images)).numpy(),
     }
     exports = [(form.title, kind, {}, {}) for kind, form in FORMATS.items()]
+    exports += [(f"{FORMATS[kind].title} bfloat16", kind, *row) for kind, row in BFLOAT16.items()]
     exports += [
-        (f"{FORMATS[kind].title} {end}", kind, options, arguments)
-        for end, rows in VARIANTS.items()
-        for kind, options, arguments in rows
+        (f"{form.title} int8", kind, INT8, {})
+        for kind, form in FORMATS.items()
+        if "int8" in form.quantizations
     ]
     random = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as scratch:

@@ -60,7 +60,10 @@ def _lambda_keras(arguments: Sequence[str]) -> Any:
 
 
 def _find(program: str, command: Command, arguments: Sequence[str]) -> Any:
-    """Finds the part of a command that the first argument names; exits after its `--help`."""
+    """Finds the part of a command that the first argument names; exits after its `--help`.
+
+    Sub-commands of pydantic-settings would import the settings of every command.
+    """
     if not command.parts:
         return program, command, arguments
     name, *others = arguments or ["--help"]

@@ -22,7 +22,7 @@ from zoo.run_folder import load_config
 class DetectorPublisher(Publisher[Detector]):
     """The weights as safetensors."""
 
-    task = "object-detection"
+    task, library = "object-detection", "lambda_keras"  # Keras itself loads no detectors
     use = files("zoo.detection").joinpath("publish.md").read_text("utf-8")
 
     def write_weights(self, network: Detector, folder: Path) -> None:

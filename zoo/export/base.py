@@ -75,6 +75,12 @@ class Format(Protocol):
     @property
     def packages(self) -> Sequence[str]: ...  # modules that writing or running it imports
     @property
+    def extra(self) -> str: ...  # of pip, with the packages that running it needs
+    @property
+    def frameworks(self) -> Sequence[str]: ...  # of training, which running it imports
+    @property
+    def shared(self) -> bool: ...  # whether one runtime runs several batches at a time
+    @property
     def ways(self) -> Ways: ...  # by title, tried in turn until outputs equal Keras'
     @property
     def quantizations(self) -> Mapping[str, Sequence[str]]: ...  # each with further packages

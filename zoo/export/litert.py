@@ -28,6 +28,7 @@ class LiteRT:
     title, file = "LiteRT", "model.tflite"
     purpose = "phones and embedded devices"
     packages = ("ai_edge_litert.interpreter",)
+    extra, frameworks, shared = "export", (), False
     ways: Mapping[str, Mapping[str, bool]] = {title: {}}
     quantizations: Mapping[str, Sequence[str]] = {"float16": (), "int8": ()}
     options: Mapping[str, str] = {

@@ -24,6 +24,7 @@ class Onnx:
     title, file = "ONNX", "model.onnx"
     purpose = "ONNX Runtime and others"
     packages = ("onnx", "onnxruntime", "tf2onnx")
+    extra, frameworks, shared = "export", (), False
     ways: Mapping[str, Mapping[str, bool]] = {title: {}}
     quantizations: Mapping[str, Sequence[str]] = {
         "float16": (),

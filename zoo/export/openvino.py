@@ -33,6 +33,7 @@ class OpenVINO:
     title, file = "OpenVINO", "model.xml"
     purpose = "Intel's processors"
     packages = ("openvino",)
+    extra, frameworks, shared = "export", (), False
     ways: Mapping[str, Mapping[str, float]] = {
         title: {},
         f"{title} with float32 where accuracy needs it": {"max_loss": MAX_LOSS},

@@ -1,13 +1,15 @@
 """Runs an export in a process that has only the runtime of its format and NumPy.
 
-`python -P runtimes.py FORMAT.py FOLDER ARRAYS BATCH`: FORMAT.py is the file of a format, FOLDER the
-export, and BATCH the number of images of every call, or 0 for any. The folder ARRAYS has a file
-`SIGNATURE.npz` of named inputs for each signature to run; named outputs replace them. Of this
-project, the process imports only `base.py`, which formats need.
+`python -P runtimes.py FORMAT.py FOLDER ARRAYS BATCH [FRAMEWORK]...`: FORMAT.py is the file of a
+format, FOLDER the export, and BATCH the number of images of every call, or 0 for any. The folder
+ARRAYS has a file `SIGNATURE.npz` of named inputs for each signature to run; named outputs replace
+them. A framework that is not named cannot be imported. Of this project, the process imports only
+`base.py`, which formats need.
 """
 
 import ctypes
 import importlib.util
+import inspect
 import signal
 import subprocess
 import sys
@@ -19,9 +21,8 @@ from typing import Any
 import numpy as np
 
 BATCH_SIZE = 32
-# Modules that are blocked, as is TensorFlow unless the format is SavedModel. TensorFlow would
-# import Keras wherever it is installed.
-FORBIDDEN = ("keras", "tf_keras", "lambda_keras", "zoo")
+# TensorFlow would import Keras wherever it is installed.
+FORBIDDEN = ("keras", "tf_keras", "lambda_keras", "zoo", "tensorflow")
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -33,14 +34,16 @@ def run(
     Inputs and outputs are named arrays by signature. Every call has `batch_size` images; None: any
     number. Raises `ValueError` if the export fails.
     """
+    from zoo.export.formats import FORMATS  # the process has no formats but its own
+
     with tempfile.TemporaryDirectory() as scratch:
         files = {signature: Path(scratch, f"{signature}.npz") for signature in inputs}
         for signature, arrays in inputs.items():
             np.savez(files[signature], **arrays)  # pyright: ignore[reportArgumentType]
-        form = Path(__file__).with_name(f"{format_name}.py")
+        form = FORMATS[format_name]
         # -P keeps the script's folder, and so this project, off the module path.
-        script = [sys.executable, "-P", __file__, str(form), str(folder), scratch]
-        script.append(str(batch_size or 0))
+        script = [sys.executable, "-P", __file__, inspect.getfile(type(form)), str(folder), scratch]
+        script += [str(batch_size or 0), *form.frameworks]
         process = subprocess.run(script, capture_output=True, text=True)
         if process.returncode:
             where = "with the runtime of its format alone"
@@ -59,15 +62,14 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
-def main(form: str, folder: str, arrays: str, batch_size: str) -> None:
+def main(form: str, folder: str, arrays: str, batch_size: str, *allowed: str) -> None:
     """Runs every signature that has inputs, in batches."""
     end_with_parent()
-    path = Path(form)
-    forbidden = FORBIDDEN if path.stem == "saved_model" else (*FORBIDDEN, "tensorflow")
+    forbidden = [name for name in FORBIDDEN if name not in allowed]
     for name in forbidden:
         sys.modules[name] = None  # pyright: ignore[reportArgumentType]
     _load("zoo.export.base", Path(__file__).with_name("base.py"))
-    runtime = _load("format", path).Runtime(Path(folder))
+    runtime = _load("format", Path(form)).Runtime(Path(folder))
     for file in sorted(Path(arrays).glob("*.npz")):
         np.savez(file, **_in_batches(runtime, file.stem, _read(file), int(batch_size)))
     imported = [name for name in forbidden if sys.modules.get(name) is not None]

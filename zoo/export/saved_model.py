@@ -34,6 +34,7 @@ class SavedModel:
     title, file = "SavedModel", "saved_model.pb"
     purpose = "TensorFlow and its server"
     packages = ()
+    extra, frameworks, shared = "serve", ("tensorflow",), True
     ways: Mapping[str, Mapping[str, bool]] = {title: {}, f"{title} with variables": {"fold": False}}
     quantizations: Mapping[str, Sequence[str]] = {}
     options: Mapping[str, str] = {

@@ -201,7 +201,7 @@ def _tfds_ranges(name: str, range_size: int, folder: Any) -> list[Range]:
     name, _, split = name.partition(":")
     split = split or "train"
     try:
-        builder = tfds.find_builder(tensorflow_datasets, name, folder and str(folder))
+        builder = tfds.find_builder(name, folder and str(folder))
         tfds.check_split(builder, split, "split")
         tfds.check_files(builder, split)
         tfds.check_pixels(builder)

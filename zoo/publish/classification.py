@@ -20,7 +20,7 @@ from zoo.run_folder import load_config, load_metrics
 class ClassifierPublisher(Publisher[Classifier]):
     """Publisher of classifiers: Keras' own files, and the weights as safetensors."""
 
-    task = "image-classification"
+    task, library = "image-classification", "keras"
     use = files("zoo.publish").joinpath("classification.md").read_text("utf-8")
 
     def write_weights(self, network: Classifier, folder: Path) -> None:

@@ -56,6 +56,7 @@ class Publisher(ABC, Generic[N]):
     """Publisher of the networks of a task."""
 
     task: str  # name on the hub
+    library: str  # whose loading code the hub shows
     use: str  # Markdown for the model card; `{address}` stands for the network's
 
     @abstractmethod
@@ -105,7 +106,7 @@ def write(
         if weights := contents.started_from:  # only names of files, as paths are private
             fields["Started from"] = weights if "://" in weights else Path(weights).name
         sections = {"Use": publisher.use.format(address=address)}
-        front_matter = _front_matter(contents, publisher.task)
+        front_matter = _front_matter(contents, publisher)
         model_card.write(temporary / CARD, contents.title, fields, sections, front_matter)
         check_same(publisher, network, temporary)
         check_is_free(folder, overwrite)  # again, as writing takes a while
@@ -122,25 +123,24 @@ def check_same(publisher: Publisher[N], network: Any, folder: Path) -> None:
             raise ValueError(f"expected {folder.name} to hold {what}; it does not")
 
 
-def _front_matter(contents: Contents, task: str) -> str:
+def _front_matter(contents: Contents, publisher: Publisher[Any]) -> str:
     """Returns the YAML metadata of the model card, for the hub."""
     from huggingface_hub import EvalResult, ModelCardData
 
     license, data = contents.description.license, contents.data
     metric, value = contents.metric
     result = EvalResult(
-        task_type=task,
+        task_type=publisher.task,
         dataset_type=data.replace(" ", "_"),
         dataset_name=data,
         metric_type=metric,
         metric_value=value,
     )
     return ModelCardData(
-        # The hub shows loading code of this library; Keras itself loads no detectors.
-        library_name="keras" if task == "image-classification" else "lambda_keras",
+        library_name=publisher.library,
         license=license and license.lower(),
-        pipeline_tag=task,
-        tags=["lambda_keras", "lambda-networks", task],
+        pipeline_tag=publisher.task,
+        tags=["lambda_keras", "lambda-networks", publisher.task],
         model_name=contents.description.model,
         eval_results=[result],
     ).to_yaml()

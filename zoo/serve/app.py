@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from zoo.errors import needs_extra
+from zoo.export.base import Runtime
 from zoo.serve import rest
 from zoo.serve.batches import Arrays, Batches
 
@@ -36,15 +37,15 @@ class Model:
 
     name: str  # in the paths
     version: str  # a number
-    runtimes: list[Any]  # each runs a batch at a time
+    runtimes: Sequence[Runtime]  # each runs a batch at a time
     batch_size: int = 32  # images, at most
     max_bytes: int = 32 * 2**20  # of the body of a request
     max_waiting: int = 1024  # images
     timeout: float = 60  # seconds until a head or a body has arrived, or a response is read
 
     def __post_init__(self) -> None:
-        self._signatures = self.runtimes[0].signatures()
-        sizes = [s[0] for inputs, _ in self._signatures.values() for _, s in inputs.values()]
+        self.signatures = self.runtimes[0].signatures()
+        sizes = [s[0] for inputs, _ in self.signatures.values() for _, s in inputs.values()]
         fixed = max(sizes)  # images of every call of the export; -1 for any number
         self._batches = Batches(self.runtimes, fixed if fixed > 0 else self.batch_size)
         self._held = 0  # bytes of bodies in memory
@@ -102,7 +103,7 @@ class Model:
         """Parses a body; large ones in another process, so that threads need not wait."""
         encoding = encoding.strip().lower()
         content = await run_in_threadpool(rest.decompress, body, encoding, self.max_bytes)
-        limits = (self._signatures, self.max_waiting)
+        limits = (self.signatures, self.max_waiting)
         if not await run_in_threadpool(rest.is_large, content, *limits):
             return await run_in_threadpool(rest.read_request, content, *limits)
         parser = self._parser
@@ -136,7 +137,7 @@ class Model:
 
     async def _metadata(self, request: Request) -> Response:
         self._check(request)
-        return _json(rest.metadata(self.name, self.version, self._signatures))
+        return _json(rest.metadata(self.name, self.version, self.signatures))
 
     async def _status(self, request: Request) -> Response:
         self._check(request)

@@ -2,14 +2,14 @@
 
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-Arrays = Mapping[str, np.ndarray]  # of the same length
+from zoo.export.base import Arrays, Runtime
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Batches:
     halves run separately: one bad image spoils no other request.
     """
 
-    def __init__(self, runtimes: Sequence[Any], size: int) -> None:
+    def __init__(self, runtimes: Sequence[Runtime], size: int) -> None:
         self.size = size
         self._waiting: deque[_Job] = deque()
         self._lock = threading.Lock()
@@ -78,7 +78,7 @@ class Batches:
             _run(self._own.runtime, jobs)
 
 
-def _run(runtime: Any, jobs: Sequence[_Job]) -> None:
+def _run(runtime: Runtime, jobs: Sequence[_Job]) -> None:
     first, half, begin = jobs[0], len(jobs) // 2, 0
     try:
         inputs = {n: np.concatenate([job.inputs[n] for job in jobs]) for n in first.inputs}

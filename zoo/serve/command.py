@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 from contextlib import closing, suppress
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
@@ -14,9 +15,11 @@ from zoo.backend import cores_if_fewer
 from zoo.cli.settings import Settings
 from zoo.errors import no_address, printable
 from zoo.export.base import FILES
-from zoo.export.formats import SAVED_MODEL
 from zoo.fields import BatchSize, LocalPath
-from zoo.serve.exports import Export, find
+from zoo.serve.exports import find
+
+if TYPE_CHECKING:
+    from zoo.serve.app import Model
 
 
 class ServeConfig(Settings):
@@ -76,17 +79,17 @@ def run(config: ServeConfig) -> None:
         host, port = listener.getsockname()[:2]
         if not ipaddress.ip_address(host).is_loopback:
             print(f"warning: all who can reach {host}:{port} can send requests", file=sys.stderr)
-        print(ready(export, model.name, host, port), flush=True)
+        print(ready(model, host, port), flush=True)
         with closing(model):  # also after a second Ctrl+C, which skips the app's shutdown
             server(model).run(sockets=[listener])
     print("stopped", flush=True)
 
 
-def ready(export: Export, name: str, host: str, port: int) -> str:
+def ready(model: "Model", host: str, port: int) -> str:
     """Describes where a model is served, and an example of a request."""
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1/models/{name}"
-    served = f"serving {name}, version {export.version}, at {url}; Ctrl+C ends"
-    if export.format_name != SAVED_MODEL:
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1/models/{model.name}"
+    served = f"serving {model.name}, version {model.version}, at {url}; Ctrl+C ends"
+    if FILES not in model.signatures:
         return f"{printable(served)}\ncurl {url}/metadata"
     photo = "'$(base64 photo.jpg | tr -d '\\n')'"
     body = f"""'{{"signature_name": "{FILES}", "instances": [{{"b64": "{photo}"}}]}}'"""

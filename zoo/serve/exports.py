@@ -10,7 +10,7 @@ import numpy as np
 
 from zoo.errors import needs_extra, printable, refusal, require, shorten
 from zoo.export.base import Runtime
-from zoo.export.formats import FORMATS, SAVED_MODEL
+from zoo.export.formats import FORMATS
 from zoo.files import find_pointer
 from zoo.inference.predictions import check_outputs
 
@@ -44,12 +44,11 @@ class Export:
         `count` batches can run at once. All share one SavedModel, with TensorFlow's number of
         threads; runtimes of other formats have `threads` each, 0: one per core.
         """
-        form, shared = FORMATS[self.format_name], self.format_name == SAVED_MODEL
+        form = FORMATS[self.format_name]
+        loaded = 1 if form.shared else count
         try:
-            with needs_extra("serve" if shared else "export"):
-                runtimes = [
-                    form.runtime(self.folder, threads) for _ in range(1 if shared else count)
-                ]
+            with needs_extra(form.extra):
+                runtimes = [form.runtime(self.folder, threads) for _ in range(loaded)]
             for runtime in runtimes:
                 for signature, (inputs, _) in runtime.signatures().items():
                     examples = {name: _example(*spec) for name, spec in inputs.items()}
@@ -60,7 +59,7 @@ class Export:
             reason = find_pointer(self.folder) or shorten(" ".join(str(error).split()), 300)
             expected = f"export: expected an undamaged {form.title}"
             raise refusal(expected, f"{str(self.folder)!r} ({reason})") from None
-        return runtimes * count if shared else runtimes
+        return runtimes * (count // loaded)
 
 
 def find(path: Path) -> Export:

@@ -7,7 +7,7 @@ import base64
 import re
 import reprlib
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from gzip import GzipFile
 from io import BytesIO
@@ -19,7 +19,7 @@ import numpy as np
 
 from zoo.data.image_files import announced_pixels
 from zoo.errors import needs_extra, shorten, unknown
-from zoo.export.base import DEFAULT
+from zoo.export.base import DEFAULT, Arrays, Signatures
 from zoo.inference.predictions import check_outputs
 
 with needs_extra("serve"):
@@ -32,8 +32,6 @@ MAX_MEGAPIXELS = 100  # of all image files of a request
 MAX_VALUES = 2**25  # numbers of a response
 
 Body = bytes | bytearray
-Spec = tuple[str, Sequence[int]]  # dtype and shape, -1 for any size
-Signatures = Mapping[str, tuple[Mapping[str, Spec], Mapping[str, Spec]]]  # inputs and outputs
 
 
 class Refused(Exception):
@@ -49,7 +47,7 @@ class Request:
     """A request for predictions."""
 
     signature: str
-    inputs: Mapping[str, np.ndarray]  # of the same length, at least 1
+    inputs: Arrays  # of the same length, at least 1
     by_row: bool  # whether JSON has instances and predictions, not inputs and outputs
 
 
@@ -144,7 +142,7 @@ def _no_json(body: bytes, error: orjson.JSONDecodeError) -> str:
     return f"expected JSON ({error})"
 
 
-def write_response(outputs: Mapping[str, np.ndarray], by_row: bool) -> bytes:
+def write_response(outputs: Arrays, by_row: bool) -> bytes:
     """Writes named outputs as rows of predictions or as columns; raises `Refused`."""
     try:
         check_outputs("this model for these inputs", outputs)

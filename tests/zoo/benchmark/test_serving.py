@@ -10,9 +10,8 @@ from zoo.benchmark.timing import Timing
 from zoo.export.formats import FORMATS
 
 PATHS = [serving.KERAS, serving.PREDICT, serving.BARE, *(form.title for form in FORMATS.values())]
-ROUNDED = [
-    f"{FORMATS[kind].title} {end}" for end, rows in serving.VARIANTS.items() for kind, *_ in rows
-]
+ROUNDED = [f"{FORMATS[name].title} bfloat16" for name in serving.BFLOAT16]
+ROUNDED += [f"{form.title} int8" for form in FORMATS.values() if "int8" in form.quantizations]
 
 
 def test_percentiles_and_rates(monkeypatch):

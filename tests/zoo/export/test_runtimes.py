@@ -48,6 +48,7 @@ def test_the_file_of_a_format_needs_no_other_one_of_the_project(name):
     [
         *(("onnx", name, False) for name in ("keras", "tf_keras", "tensorflow", "zoo")),
         ("saved_model", "lambda_keras", False),
+        ("saved_model", "tensorflow", True),
         ("onnx", "json", True),
     ],
 )
@@ -55,6 +56,7 @@ def test_modules_that_cannot_be_imported(tmp_path, name, module, is_there):
     form = tmp_path / f"{name}.py"
     form.write_text(f"import {module}\nclass Runtime:\n    def __init__(self, folder): pass\n")
     command = [sys.executable, "-P", runtimes.__file__, str(form), "folder", str(tmp_path), "0"]
+    command += FORMATS[name].frameworks
     process = subprocess.run(command, capture_output=True, text=True)
     assert (process.returncode == 0) == is_there
     assert (f"import of {module} halted" in process.stderr) != is_there

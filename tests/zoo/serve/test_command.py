@@ -72,7 +72,7 @@ def test_every_setting_reaches_the_server(served, capsys):
     ("host", "url"), [("127.0.0.1", "http://127.0.0.1:80/v1"), ("::1", "http://[::1]:80/v1")]
 )
 def test_addresses_of_both_kinds(host, url):
-    assert url in ready(Export(FIXTURE, "onnx"), "m", host, 80)
+    assert url in ready(app.Model("m", "1", [Colours()]), host, 80)
     with bound(host, 0) as listener:
         listener.listen()
         with socket.create_connection(listener.getsockname()[:2], 10):

@@ -85,7 +85,7 @@ def test_every_runtime_gets_its_threads_and_runs_every_signature_once(tmp_path, 
     (tmp_path / FORMATS[name].file).touch()
     runtimes = find(tmp_path).load(3, threads=5)
     warm_up = [("images", "uint8", (1, 64, 7, 3)), ("files", "object", (4,))]
-    if name == "saved_model":  # one of them is shared
+    if FORMATS[name].shared:
         assert calls == [(tmp_path, 5), *warm_up]
         assert [runtimes[0]] * 3 == runtimes
     else:

@@ -18,8 +18,9 @@ from sklearn.datasets import load_sample_images
 from support.serving import b64, command
 
 from zoo.inference.source.run import Run
+from zoo.serve.app import Model
 from zoo.serve.command import ready
-from zoo.serve.exports import Export
+from zoo.serve.exports import find
 
 pytestmark = pytest.mark.slow
 NAME = "lambda_resnet14"
@@ -68,7 +69,8 @@ def test_listens_on_this_machine_only(server):
 def test_the_line_of_curl(server, photos):
     photos[2].rename(photos[2].with_name("photo.jpg"))
     port = int(server[1].rpartition(":")[2])
-    _, line = ready(Export(Path("a/1"), "saved_model"), NAME, "127.0.0.1", port).splitlines()
+    model = Model(NAME, "1", find(EXPORT).load())
+    _, line = ready(model, "127.0.0.1", port).splitlines()
     run = subprocess.run(["sh", "-c", line], cwd=photos[0].parent, capture_output=True, text=True)
     assert run.stdout.startswith('{"predictions":[{"'), run.stderr
 

@@ -3,7 +3,6 @@
 import logging
 import math
 from difflib import get_close_matches
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -42,7 +41,7 @@ class Tfds(DataSource):
         with needs_extra("train"):
             import tensorflow_datasets as tfds
         name, folder = self.config.name or "", self.config.dir
-        builder = find_builder(tfds, name, folder)
+        builder = find_builder(name, folder)
         features: dict[str, Any] = dict(builder.info.features.items())
         if SEVERAL in features:
             features["label"] = getattr(features[SEVERAL], "feature", None)
@@ -58,7 +57,7 @@ class Tfds(DataSource):
             way = to_tfrecords(builder, name, folder)
             raise ValueError(f"data.dir: {name} cannot be read from {form} files; {way}")
         train, test = (
-            self._stream(tfds, builder, setting, len(label.names))
+            self._stream(builder, setting, len(label.names))
             for setting in ("train_split", "test_split")
         )
         alpha = ("image has 4 channels, read as RGB and transparency, on white",)
@@ -68,9 +67,9 @@ class Tfds(DataSource):
             index[f"sizes of split {split}"] = [*map(int, [part.num_bytes, *part.shard_lengths])]
         return Split(train, test, tuple(label.names), warnings, self.check_same(index))
 
-    def _stream(
-        self, tfds: ModuleType, builder: Builder, setting: str, classes: int
-    ) -> StreamSource:
+    def _stream(self, builder: Builder, setting: str, classes: int) -> StreamSource:
+        import tensorflow_datasets as tfds
+
         split = getattr(self.config, setting)
         check_split(builder, split, f"data.{setting}")
         check_files(builder, split)
@@ -103,8 +102,10 @@ class Tfds(DataSource):
         return stream
 
 
-def find_builder(tfds: ModuleType, name: str, folder: str | None) -> Builder:
+def find_builder(name: str, folder: str | None) -> Builder:
     """Returns the builder of a prepared dataset."""
+    with needs_extra("train"):
+        import tensorflow_datasets as tfds
     logging.getLogger("absl").setLevel("ERROR")  # hides warnings on folders without a description
     try:
         builder = tfds.builder(name, data_dir=folder)
