@@ -48,6 +48,7 @@ lint: .venv/installed  ## ruff (rules and format) and pyright
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/pyright --pythonpath .venv/bin/python
+	.venv/bin/pyright --pythonpath .venv/bin/python --project tools/pyright_strict.json
 
 test-slow: .venv/installed  ## Run the slow tests on TensorFlow: networks, trainings, exports, notebooks, kills
 	.venv/bin/python -m pytest $(WORKERS) -m slow

@@ -10,6 +10,7 @@ from zoo.cli.tasks import TASKS, Place, find_task, load, named_task, options
 from zoo.errors import unknown
 
 
+# Any: settings and results of every command.
 class Verb:
     """A verb of the table as a function: takes the arguments, returns the command's result.
 

@@ -4,14 +4,13 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from zoo.backend import BACKENDS, use_default_backend
 from zoo.errors import install, printable, shorten
 from zoo.files import BUCKETS
 
 
-def run_command(command: Callable[[Sequence[str]], Any]) -> None:
+def run_command(command: Callable[[Sequence[str]], object]) -> None:
     """Runs a command with the arguments of this process.
 
     Bad input (`ValueError`), files that cannot be read or written (`OSError`, errors of a bucket)

@@ -64,7 +64,10 @@ class Section(_NoEmptyText):
     model_config = STRICT
 
 
-class Settings(BaseSettings, _NoEmptyText):
+# The configuration of settings has all fields of the configuration of models.
+class Settings(  # pyright: ignore[reportIncompatibleVariableOverride]
+    BaseSettings, _NoEmptyText
+):
     """Settings of one command; the docstring of a subclass is the head of its `--help`.
 
     The command line overrides the YAML file, which overrides defaults.
@@ -84,7 +87,12 @@ class Settings(BaseSettings, _NoEmptyText):
 
     @classmethod
     def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, **_: Any
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Leaves out environment variables, because they are not saved with a run."""
         return init_settings, _ConfigFile(settings_cls)
@@ -102,7 +110,7 @@ class Settings(BaseSettings, _NoEmptyText):
         return settings
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Self:
+    def from_values(cls, values: Mapping[str, Any]) -> Self:  # not checked yet
         """Checks settings by name, sections as dictionaries; `config` may name a file."""
         try:
             return cls(**values)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from zoo.backend import BACKENDS
 from zoo.errors import unknown
@@ -17,6 +17,7 @@ NETWORK = "lambda_keras.json"  # description of a published network
 MAX_BYTES = 2**22  # of a description; the 21,841 classes of ImageNet take half a million
 HUB = "hf://"
 RUN_CONFIG = "config.yaml"  # the settings in a run folder
+Row = TypeVar("Row")
 
 
 class Place(NamedTuple):
@@ -81,7 +82,7 @@ TASKS = {
 DEFAULT = next(iter(TASKS))  # task of files that state none and have no marks
 
 
-def find_task(given: Mapping[str, Any]) -> str:
+def find_task(given: Mapping[str, Any]) -> str:  # not checked yet
     """Returns the task that settings state, or the task of the run, network or file that they name.
 
     Args:
@@ -101,6 +102,7 @@ def find_task(given: Mapping[str, Any]) -> str:
     return _task_of_file(given)
 
 
+# Any: settings of every command, and objects that are imported by name.
 def task_part(name: str, settings: Any) -> Any:
     """Imports the part of a command that depends on the task of `settings.run` or `.model`."""
     task = find_task({"run": settings.run, "model": getattr(settings, "model", None)})
@@ -112,7 +114,7 @@ def choose_source(settings: Any) -> Any:
     return task_part("source", settings)(settings)
 
 
-def named_task(task: Any, table: Mapping[str, Any]) -> Any:
+def named_task(task: object, table: Mapping[str, Row]) -> Row:
     """Returns the entry of a task in a table, or raises an error with the nearest names."""
     if not isinstance(task, str) or task not in table:
         raise ValueError(f"task: no such task. {unknown(task, table)}")
@@ -129,7 +131,7 @@ def options(arguments: Sequence[str]) -> dict[str, str]:
     return given
 
 
-def load(name: str) -> Any:
+def load(name: str) -> Any:  # of any type
     """Imports MODULE, or NAME of a module if the text is MODULE:NAME."""
     module, _, attribute = name.partition(":")
     return getattr(import_module(module), attribute) if attribute else import_module(module)

@@ -48,7 +48,7 @@ def classifier_graph(
     signature = tf.TensorSpec((batch_size, *model.input_shape[1:]), tf.float32, "images")
 
     @tf.function(input_signature=[signature], autograph=False)
-    def classify(images):
+    def classify(images: tf.Tensor) -> Any:
         with compiling_for(kind):
             return infer(preprocess_input(images))
 
@@ -65,7 +65,7 @@ class Pooling(SymmetricMaxPooling2D):
         super().__init__(**arguments)
         self.keep(locals())
 
-    def call(self, inputs):
+    def call(self, inputs: tf.Tensor) -> Any:
         return self.pool(self, inputs)
 
 
@@ -88,7 +88,7 @@ def with_pooling(model: keras.Model, pool: Pool) -> keras.Model:
 
 def runtime_graph(
     model: keras.Model, lambda_maps: Sequence[str] = (), batch_size: int | None = None
-) -> Any:
+) -> Any:  # as `classifier_graph`
     """Returns `classifier_graph` in the form that is the fastest in OpenVINO and ONNX Runtime."""
 
     def pool(layer: SymmetricMaxPooling2D, inputs: tf.Tensor) -> Any:  # one operation, no padding

@@ -3,7 +3,7 @@
 import ctypes
 import logging
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -136,7 +136,7 @@ class _SignalStack(ctypes.Structure):
 
 
 @contextmanager
-def keeping_signal_stack() -> Iterator[None]:
+def keeping_signal_stack() -> Generator[None]:
     """Restores the stack of this thread's signal handlers.
 
     OpenVINO 2026.4 sets a stack for every model that it compiles. After two models the stack is
@@ -153,6 +153,7 @@ def keeping_signal_stack() -> Iterator[None]:
         system.sigaltstack(ctypes.byref(before), None)
 
 
+# Any: models and settings of OpenVINO, which is imported where it is needed.
 def compiled(model: Any, threads: int = 0, precision: str = "f32", **settings: Any) -> Any:
     """Compiles a model for the CPU, with further settings of OpenVINO."""
     import openvino

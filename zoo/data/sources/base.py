@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -51,7 +51,9 @@ class IndexedSource:
         """Number of records."""
         return len(self.images)
 
-    def training(self, batch_size: int, first_step: int, host: Host, seed: int) -> tf.data.Dataset:
+    def training(
+        self, batch_size: int, first_step: int, host: Host, seed: int
+    ) -> "tf.data.Dataset[Record]":
         """Returns endless records, in groups of `GROUP`, in another order in every epoch.
 
         They are functions of the seed and the step. An epoch has only full batches, and every host
@@ -76,14 +78,14 @@ class IndexedSource:
         positions = tf.data.Dataset.range(first_step * host.size(batch_size), tf.int64.max)
         return positions.batch(GROUP).map(look_up, tf.data.AUTOTUNE)
 
-    def testing(self, batch_size: int, host: Host) -> tf.data.Dataset:
+    def testing(self, batch_size: int, host: Host) -> "tf.data.Dataset[Record]":
         """Returns this host's part of the batches, in groups; together, each record comes once."""
         order = np.random.default_rng(TEST_ORDER_SEED).permutation(self.count)
         on_host = np.arange(self.count) % batch_size // host.size(batch_size) == host.index
         records: Any = self._records(order[on_host])  # TensorFlow's stubs do not know typed dicts
         return tf.data.Dataset.from_tensor_slices(records).batch(GROUP)
 
-    def in_order(self) -> tf.data.Dataset:
+    def in_order(self) -> "tf.data.Dataset[Record]":
         """Returns every record once, one by one."""
         records: Any = self._records(np.arange(self.count))
         return tf.data.Dataset.from_tensor_slices(records)
@@ -105,7 +107,8 @@ class IndexedSource:
 Records = IndexedSource | StreamSource
 
 
-class Split(NamedTuple):
+@dataclass(frozen=True)
+class Split:
     """Training and test records of a data source, class names, and warnings of a line each.
 
     `index` holds counts and digests, for `DataSource.index` of a resumed run.
