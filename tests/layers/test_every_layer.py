@@ -117,8 +117,10 @@ def test_half_precision_is_near_float32(name, arguments, dtype):
     assert keras.backend.standardize_dtype(output.dtype) == layer.compute_dtype
     kernels = [one.dtype for one in layer.trainable_weights if one.name.endswith("kernel")]
     assert {*kernels} == {layer.variable_dtype}
-    half, tolerance = layer.compute_dtype == "float16", 2.5 if kind is layers.LambdaLayer else 1
-    assert_near(to_numpy(output), expected, (5e-3 if half else 5e-2) / tolerance)
+    half = layer.compute_dtype == "float16"
+    # Spectra are rounded, too: without AVX-512, outputs differ by 3 % of the largest.
+    close = kind is layers.LambdaLayer and arguments.get("implementation") != "fourier"
+    assert_near(to_numpy(output), expected, (5e-3 if half else 5e-2) / (2.5 if close else 1))
 
 
 SOFTMAX = [("lambda", {"query_normalization": "softmax"})]
