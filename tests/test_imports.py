@@ -125,6 +125,20 @@ def test_the_packages_of_pip_install_are_enough_for_lambda_keras():
     assert not {name.split(".")[0] for name in loaded} - known
 
 
+@pytest.mark.parametrize("first", ["lambda_keras.models.specs", "keras"])
+def test_layers_are_registered_whichever_comes_first(first):
+    """The networks' names are read without Keras, and layers known when a model is loaded."""
+    script = (
+        f"import sys, {first}; print('keras' in sys.modules); import lambda_keras.models.specs;"
+        "from importlib.util import find_spec; assert find_spec('keras'); import keras;"
+        " print(keras.saving.get_registered_object('lambda_keras>LambdaLayer'));"
+        "print(lambda_keras.layers.__name__, lambda_keras.applications.__name__)"
+    )
+    printed = subprocess.check_output([sys.executable, "-c", script], cwd=ROOT, text=True)
+    lines = [str(first == "keras"), "<class 'lambda_keras.layers.lambda_layer.LambdaLayer'>"]
+    assert printed.splitlines() == [*lines, "lambda_keras.layers lambda_keras.applications"]
+
+
 def test_modules_and_names_in_backticks_exist():
     """`zoo.room.name` in the prose of the code: the last part is a module, or a name of one."""
     names = r"`((?:zoo|lambda_keras|tools)(?:\.\w+)+)(?<!\.json)`"

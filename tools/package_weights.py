@@ -8,13 +8,13 @@ import numpy as np
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
+from lambda_keras.models.specs import NETWORKS
 from zoo import model_card
 from zoo.cli.run import run_command
 from zoo.cli.settings import Settings
 from zoo.errors import printable
 from zoo.fields import LocalPath
 from zoo.files import atomic_write
-from zoo.registry import TABLE
 from zoo.run_folder import load_config, load_metrics
 from zoo.variables import trainable_parameters
 
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> None:
     settings = [load_config(run) for run in config.runs]
     results = [load_metrics(run) for run in config.runs]
     name, data = settings[0].model.name, settings[0].data.name
-    published = TABLE[name].published(data)
+    published = NETWORKS[name].published(data)
     if published is None or not published.is_packaged or settings[0].model.overrides:
         raise ValueError(
             "runs: expected a network with a row of packaged weights, as it is there. Received: "
@@ -104,7 +104,7 @@ def main(arguments: Sequence[str]) -> None:
             **trained.card("`preprocess_input`"),
             "Classes": ", ".join(trained.class_names),
         }
-        use = USE.format(constructor=TABLE[name].constructor, data=data, size=trained.image_size)
+        use = USE.format(constructor=NETWORKS[name].constructor, data=data, size=trained.image_size)
         model_card.write(card, f"{name}, {published.data}", fields, {"Use": use})
     write_row(config.root, published.filename, accuracies[0], checksum)
     print(f"wrote {printable(path)} ({size:,} bytes), its card and its row")

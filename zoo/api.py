@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from lambda_keras.models.specs import NETWORKS
 from lambda_keras.weights.hub import PREFIX
 from zoo.backend import BACKENDS, use_default_backend
 from zoo.cli.main import call
@@ -20,7 +21,6 @@ from zoo.cli.tasks import choose_source, find_task, is_published
 from zoo.config import TrainConfig
 from zoo.errors import errors_of, require
 from zoo.files import location
-from zoo.registry import TABLE
 
 if TYPE_CHECKING:
     from zoo.data.load import ImageData
@@ -270,7 +270,7 @@ def _named(
     if weights is not None:
         return SimpleNamespace(run=None, model=name, weights=str(weights), **settings)
     expected = f"weights: expected 'imagenet', or a file of weights for {name}: without weights it"
-    require(name not in TABLE or os.path.isdir(name), f"{expected} knows nothing", "None")
+    require(name not in NETWORKS or os.path.isdir(name), f"{expected} knows nothing", "None")
     expected = "expected class_names with weights alone: runs and published networks have their own"
     require(class_names is None, expected, f"weights=None for {name!r}")
     run, model = (None, name) if is_published(name) else (location(name), None)

@@ -1,39 +1,14 @@
-"""Models by name: rows of `lambda_keras.models.specs`, imported without Keras."""
+"""Models by name: rows of `lambda_keras.models.specs`, found without Keras."""
 
-import sys
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lambda_keras.models.specs import NETWORKS, Network
 from zoo.errors import check_known
 
 if TYPE_CHECKING:
     import keras
-
-    from lambda_keras.models import specs
-    from lambda_keras.models.specs import Network
-
-
-def _import_specs() -> Any:
-    """Imports the table under its own name, but not the package around it.
-
-    The package imports Keras, which takes seconds; names are checked and listed without it.
-    """
-    name = "lambda_keras.models.specs"
-    if name not in sys.modules:
-        package: Any = find_spec("lambda_keras")
-        file: Any = spec_from_file_location(name, Path(package.origin).parent / "models/specs.py")
-        sys.modules[name] = module_from_spec(file)
-        file.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-if not TYPE_CHECKING:
-    specs = _import_specs()
-TABLE = specs.NETWORKS
-is_published_name = specs.is_published_name
 
 
 def list_models(pattern: str = "*", pretrained: bool = False) -> list[str]:
@@ -48,15 +23,15 @@ def list_models(pattern: str = "*", pretrained: bool = False) -> list[str]:
     """
     return [
         name
-        for name, row in TABLE.items()
+        for name, row in NETWORKS.items()
         if fnmatchcase(name, pattern) and (row.weights or not pretrained)
     ]
 
 
-def find_model(name: str) -> "Network":
+def find_model(name: str) -> Network:
     """Returns the row of a model, or raises an error with the nearest names."""
-    check_known(name, TABLE, "expected the name of a model")
-    return TABLE[name]
+    check_known(name, NETWORKS, "expected the name of a model")
+    return NETWORKS[name]
 
 
 def constructor_arguments(name: str, overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo.registry import TABLE
+from lambda_keras.models.specs import NETWORKS
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Result:
 
 
 def _result(row: Mapping[str, str]) -> Result:
-    network = TABLE[row["model"]]
+    network = NETWORKS[row["model"]]
     return Result(
         network.name,
         json.loads(row["arguments"] or "{}"),

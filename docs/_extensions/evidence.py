@@ -22,12 +22,12 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from lambda_keras.layers.position_lambdas import IMPLEMENTATIONS
+from lambda_keras.models.specs import NETWORKS
 from tools import plots
 from tools import table as command
 from tools.coverage import Statement, read_coverage
 from zoo.measurements import read_report
 from zoo.model_card import table as markdown
-from zoo.registry import TABLE
 
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "docs" / "benchmarks"
@@ -51,7 +51,7 @@ TEST = re.compile(r"tests/(?P<file>.*)\.py::(?P<name>\w+)(?P<case>\[.*\])?")
 
 def with_links(table: str) -> str:
     """Links the names of networks that begin a cell of a Markdown table."""
-    names = "|".join(sorted(TABLE, key=len, reverse=True))
+    names = "|".join(sorted(NETWORKS, key=len, reverse=True))
     return re.sub(rf"(?<=\| )(timm\.)?({names})\b([^| ]*)(?= \|)", r"[\1\2\3](#\2)", table)
 
 

@@ -14,9 +14,10 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from lambda_keras import applications
+from lambda_keras.models.specs import NETWORKS
 from zoo.list.__main__ import main
 from zoo.model_card import table
-from zoo.registry import TABLE, list_models
+from zoo.registry import list_models
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ def _columns(text: str) -> list[tuple[str, ...]]:
 
 
 def _card(name: str) -> str:
-    row = TABLE[name]
+    row = NETWORKS[name]
     summary, *_ = inspect.getdoc(getattr(applications, row.constructor)).split("\n\n")
     arguments = ", ".join(f"{key}={value!r}" for key, value in row.arguments.items())
     arguments = arguments.replace("'", '"')
@@ -93,7 +94,7 @@ def _card(name: str) -> str:
 def check_cards(app: Sphinx, env: BuildEnvironment) -> None:
     """Warns of networks without a card."""
     del app
-    for name in TABLE.keys() - env.domains.standard_domain.labels.keys():
+    for name in NETWORKS.keys() - env.domains.standard_domain.labels.keys():
         logger.warning("%s has no card in docs/families", name, type="networks")
 
 

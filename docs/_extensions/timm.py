@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lambda_keras.models.specs import NETWORKS
 from zoo.model_card import table
-from zoo.registry import TABLE
 
 FILE = Path(__file__).with_name("timm.csv")
 # Folder of timm's files, at the commit of the snapshot.
@@ -53,7 +53,7 @@ def _rows() -> Iterator[Result]:
         for row in csv.DictReader(file):
             name = row["model"].partition(".")[0]  # without the name of the weights
             value = float(row["top1"] or row["samples_per_sec"])
-            yield Result(TABLE[name].name, _measured(row["file"]), value, row["snapshot"])
+            yield Result(NETWORKS[name].name, _measured(row["file"]), value, row["snapshot"])
 
 
 def _measured(file: str) -> tuple[str, str]:
@@ -92,7 +92,7 @@ def _cell(row: Mapping[str, float], name: str) -> str:
 
 
 def _blocks(name: str) -> Any:
-    spec: Any = TABLE[name].spec
+    spec: Any = NETWORKS[name].spec
     return spec.blocks, spec.mixer_blocks
 
 
@@ -101,7 +101,7 @@ def section(network: str) -> str:
     dates = sorted({one.snapshot for one in RESULTS if one.network == network})
     if not dates:
         return ""
-    size = TABLE[network].image_size
+    size = NETWORKS[network].image_size
     text = (
         f"Published by [timm]({SOURCE}) ({', '.join(dates)}) of its own network in PyTorch, for "
         f"images of {size} x {size} pixels. Not measured again with this project."

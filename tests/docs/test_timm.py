@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from docs._extensions.timm import DEVICES, FILE, RESULTS, TEST_SETS, compare, section
-from zoo.registry import TABLE
+from lambda_keras.models.specs import NETWORKS
 
 pytestmark = pytest.mark.one_backend
 
@@ -33,7 +33,7 @@ def test_timm_measured_all_of_its_networks():
 
 def test_values_are_in_range():
     for one, row in zip(RESULTS, ROWS, strict=True):
-        assert int(row["img_size"]) == TABLE[one.network].image_size
+        assert int(row["img_size"]) == NETWORKS[one.network].image_size
         assert one.snapshot == "2026-08-08"
         if one.measured[0] == "top-1, %":
             assert 10 < one.value < float(row["top5"]) < 99
@@ -48,7 +48,7 @@ def test_values_are_in_range():
 def test_accuracy_of_the_weights_is_that_of_timm():
     for row in ROWS:
         if row["file"] in TEST_SETS:
-            weights = TABLE[row["model"].partition(".")[0]].weights["imagenet"]
+            weights = NETWORKS[row["model"].partition(".")[0]].weights["imagenet"]
             assert weights.repository == f"timm/{row['model']}"
             if row["file"] == "results-imagenet.csv":
                 assert weights.top1 == float(row["top1"])

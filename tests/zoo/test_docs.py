@@ -15,9 +15,10 @@ import pytest
 from PIL import Image
 from support.commands import parse
 
+from lambda_keras.models.specs import NETWORKS
 from zoo.cli import commands
 from zoo.cli.main import Verb
-from zoo.registry import TABLE, list_models
+from zoo.registry import list_models
 
 pytestmark = pytest.mark.one_backend
 ROOT = Path(__file__).parents[2]
@@ -206,7 +207,7 @@ def test_every_network_has_a_card_on_one_page():
     pages = "\n".join(path.read_text("utf-8") for path in (ROOT / "docs" / "families").iterdir())
     patterns = " ".join(re.findall(r"^```{networks} (.*)$", pages, flags=re.MULTILINE)).split()
     names = [name for pattern in patterns for name in list_models(pattern)]
-    assert sorted(names) == sorted(TABLE)
+    assert sorted(names) == sorted(NETWORKS)
 
 
 def test_configurations_have_the_names_by_which_a_wheel_has_them():

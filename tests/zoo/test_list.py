@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from lambda_keras.models.specs import NETWORKS
 from zoo.list.__main__ import main
-from zoo.registry import TABLE, find_model
+from zoo.registry import find_model
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,7 +24,7 @@ def listed(capsys, *arguments: str) -> str:
     [
         ("resnet50 lambda_resnet26* --pretrained true", "lambda_resnet26t lambda_resnet26rpt_256"),
         ("lambda_resnet[5-9]0", "lambda_resnet50"),  # as of shells
-        ("", " ".join(TABLE)),
+        ("", " ".join(NETWORKS)),
     ],
 )
 def test_patterns_and_pretrained(capsys, words, names):

@@ -5,7 +5,8 @@ from support import networks
 
 from lambda_keras import applications
 from lambda_keras.models import specs
-from zoo.registry import TABLE, create_model, find_model, list_models
+from lambda_keras.models.specs import NETWORKS
+from zoo.registry import create_model, find_model, list_models
 
 
 def test_pretrained_models_are_those_with_published_weights():
@@ -34,7 +35,7 @@ def test_names_of_weights():
 
 
 def test_accuracy_has_a_source_and_a_recipe():
-    for row in TABLE.values():
+    for row in NETWORKS.values():
         assert (row.top1 is None) == (row.source == "") == (row.recipe == ""), row.name
 
 
@@ -70,7 +71,7 @@ def test_arguments_override_those_of_the_row():
 @networks.specs_alone()
 def test_an_argument_has_one_spelling(name):
     """The constructor's is that of overrides; old runs may have a mapping for the mixer."""
-    constructor, row = getattr(applications, TABLE[name].constructor), TABLE[name].arguments
+    constructor, row = getattr(applications, NETWORKS[name].constructor), NETWORKS[name].arguments
     spec = create_model(name, scope=7)
     assert spec == constructor(scope=7, **row) == create_model(name, mixer_arguments={"scope": 7})
     assert spec.arguments == {"lambda": {"scope": 7}}

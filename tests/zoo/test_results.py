@@ -12,9 +12,10 @@ from support.networks import FORMS, GOLDEN, undrawn
 
 from lambda_keras.applications import count_flops
 from lambda_keras.applications.build import GROUPS
+from lambda_keras.models.specs import NETWORKS
 from zoo import results
 from zoo.list.__main__ import main
-from zoo.registry import TABLE, create_model
+from zoo.registry import create_model
 from zoo.results import RESULTS
 from zoo.variables import trainable_parameters
 
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.one_backend
 OTHERS = {
     f"{one.network} {one.arguments} {one.image_size}": one
     for one in RESULTS
-    if one.arguments or one.image_size != TABLE[one.network].image_size
+    if one.arguments or one.image_size != NETWORKS[one.network].image_size
 }
 
 
@@ -36,7 +37,7 @@ def of(table: str) -> list:
 def test_rows_name_networks_and_their_arguments():
     assert len({str(vars(one)) for one in RESULTS}) == len(RESULTS)
     for one in RESULTS:
-        row = TABLE[one.network]
+        row = NETWORKS[one.network]
         assert one.arguments.keys() <= {*GROUPS[row.constructor].__annotations__}
         assert one.data in (IMAGENET, PSEUDO_LABELS)
         if not one.arguments:
@@ -48,13 +49,13 @@ def test_counts_of_the_registry_stand_there_alone():
     """A row states a count only if its network differs from the registry's."""
     with Path(results.__file__).with_name("results.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            has_size = int(row["img_size"]) == TABLE[row["model"]].image_size
+            has_size = int(row["img_size"]) == NETWORKS[row["model"]].image_size
             assert (row["param_count"] == "") == (row["arguments"] == "")
             assert (row["gflops"] == "") == (row["arguments"] == "" and has_size)
 
 
 def test_accuracy_of_the_registry_is_one_of_them():
-    for row in TABLE.values():
+    for row in NETWORKS.values():
         if row.source.startswith("Table"):
             same = [
                 one.top1

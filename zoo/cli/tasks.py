@@ -8,9 +8,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from lambda_keras.models.specs import NETWORKS
 from zoo.backend import BACKENDS
 from zoo.errors import unknown
-from zoo.registry import TABLE
 
 ON_TENSORFLOW, ON_JAX = BACKENDS[:1], BACKENDS[:2]
 NETWORK = "lambda_keras.json"  # description of a published network
@@ -142,7 +142,7 @@ def is_place(model: str) -> bool:
 
     The name of a model in the zoo never counts as a folder; `./NAME` does.
     """
-    return model not in TABLE and (os.sep in model or os.path.isdir(model))
+    return model not in NETWORKS and (os.sep in model or os.path.isdir(model))
 
 
 def is_published(place: str) -> bool:

@@ -7,12 +7,13 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
+from lambda_keras.models.specs import is_published_name
 from zoo.cli.settings import Settings
 from zoo.cli.tasks import HUB, NETWORK, is_place, is_published
 from zoo.errors import refusal, require, shorten
 from zoo.fields import AnyPath, ImageSize, LocalPath, checked_by
 from zoo.files import why_no_file
-from zoo.registry import find_model, is_published_name
+from zoo.registry import find_model
 
 IN_FOLDERS = ("model.safetensors", "model.weights.h5")  # the first one that exists is read
 

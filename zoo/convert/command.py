@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from lambda_keras.models.specs import CLASS_NAMES, Network
 from zoo import model_card
 from zoo.cli.settings import Settings
 from zoo.errors import needs_extra, refusal, require
@@ -16,8 +17,6 @@ from zoo.variables import trainable_parameters
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from lambda_keras.models.specs import Network
 
 SUFFIX = ".weights.h5"
 USE = """```python
@@ -58,7 +57,6 @@ def run(config: ConvertConfig, create_model: Callable[..., Any] = create_model) 
         expected = "expected an output that is not there yet, or --overwrite true"
         require(not path.exists() or config.overwrite, expected, path)
     row = find_model(config.model)
-    from lambda_keras.models.specs import CLASS_NAMES
     from lambda_keras.weights.files import PYTORCH, find_weights, load_weights
     from lambda_keras.weights.state_dicts import assign_state_dict
 
@@ -116,7 +114,7 @@ def read_pytorch(path: Path) -> "dict[str, np.ndarray]":
     return tensors
 
 
-def card_fields(row: "Network", weights: str, source: Path, output: Path) -> dict[str, str]:
+def card_fields(row: Network, weights: str, source: Path, output: Path) -> dict[str, str]:
     """Returns card fields about the weights and the images that they expect."""
     from lambda_keras.applications.preprocessing import preprocessing_of
     from lambda_keras.weights.hub import sha256

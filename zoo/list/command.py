@@ -2,19 +2,17 @@
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
+from lambda_keras.models.specs import NETWORKS, Network
 from zoo.cli.settings import Settings
 from zoo.errors import require
 from zoo.model_card import table
-from zoo.registry import TABLE, list_models
+from zoo.registry import list_models
 from zoo.results import RESULTS, Result
-
-if TYPE_CHECKING:
-    from lambda_keras.models.specs import Network
 
 HEAD = ("model", "parameters", "GFLOPs", "size", "top-1", "published in")
 OF_NETWORKS = (*HEAD, "recipe", "weights")
@@ -45,9 +43,9 @@ def run(config: ListConfig) -> None:
     names = dict.fromkeys(
         name for pattern in config.patterns for name in list_models(pattern, config.pretrained)
     )
-    received = f"{', '.join(map(repr, config.patterns))}, which match none of {len(TABLE)}"
+    received = f"{', '.join(map(repr, config.patterns))}, which match none of {len(NETWORKS)}"
     require(names, "expected patterns of names of models", received)
-    rows = [TABLE[name] for name in names]
+    rows = [NETWORKS[name] for name in names]
     if config.results:
         rows = [row for row in RESULTS if row.network in names]
     if config.format == "json":
@@ -69,7 +67,7 @@ def as_columns(
     return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 
-def _fields(row: "Network | Result") -> dict[str, Any]:
+def _fields(row: Network | Result) -> dict[str, Any]:
     fields = dict(vars(row))
     if "weights" in fields:
         del fields["spec"]
@@ -77,7 +75,7 @@ def _fields(row: "Network | Result") -> dict[str, Any]:
     return fields
 
 
-def _cells(row: "Network | Result") -> list[str]:
+def _cells(row: Network | Result) -> list[str]:
     counts = [
         f"{row.parameters:,}",
         f"{row.gflops:.3g}" if row.gflops < 1 else f"{row.gflops:.2f}",
