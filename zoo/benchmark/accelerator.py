@@ -17,9 +17,9 @@ from zoo.fields import BatchSize, Entries, checked_by
 MODELS = ("lambda_resnet50@160", "resnet_rs50_no_se@160", "keras.EfficientNetB1@240")
 MODELS += ("lambda_resnet101@192", "resnet_rs101_no_se@192", "keras.EfficientNetB3@300")
 MODELS += ("lambda_resnet152@224", "resnet_rs152_no_se@224", "keras.EfficientNetB5@456")
-OF_TIMM = ("lambda_resnet26t@256", "timm.lambda_resnet26t@256:compile=true")
-OF_TIMM += ("halonet26t@256", "timm.halonet26t@256:compile=true")
-OF_TIMM += ("botnet26t_256@256", "timm.botnet26t_256@256:compile=true")
+TIMM_PAIRS = ("lambda_resnet26t@256", "timm.lambda_resnet26t@256:compile=true")
+TIMM_PAIRS += ("halonet26t@256", "timm.halonet26t@256:compile=true")
+TIMM_PAIRS += ("botnet26t_256@256", "timm.botnet26t_256@256:compile=true")
 
 
 class Config(layer.LayerSettings, BackendSettings):
@@ -88,7 +88,7 @@ class AcceleratorBench(Bench):
         models = self.settings.models
         if models is None:
             with_timm = self.backend.package == "torch" and find_spec("timm")
-            models = MODELS + OF_TIMM * bool(with_timm)
+            models = MODELS + TIMM_PAIRS * bool(with_timm)
         for text in models:
             for mode in networks.MODES:
                 yield from self._halve(text, mode)

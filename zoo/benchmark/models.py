@@ -21,8 +21,8 @@ from zoo.precision import precision
 from zoo.registry import create_model, find_model
 from zoo.variables import trainable_parameters
 
-OF_ONE = ("parameters", "ms", "images_per_second", "ratio", "temporary_bytes")
-COLUMNS = columns(*OF_ONE)
+FIGURES = ("parameters", "ms", "images_per_second", "ratio", "temporary_bytes")
+COLUMNS = columns(*FIGURES)
 BATCH = 1024  # images of a training step whose latency the paper reports (E.2)
 OUT_OF_MEMORY = re.compile(
     "RESOURCE_EXHAUSTED|ResourceExhausted|out of memory|OutOfMemory|MemoryError|"
@@ -285,7 +285,7 @@ def run(config: Config) -> None:
     for package in packages:
         import_module(package)  # PyTorch's compiler crashes if TensorFlow's LLVM is loaded first
     bench = Bench(config, packages)
-    shown = columns("batch", *OF_ONE, "seconds_per_1024") if config.halve else COLUMNS
+    shown = columns("batch", *FIGURES, "seconds_per_1024") if config.halve else COLUMNS
     for mode in config.modes:
         fitting: Sequence[Network] | None = networks
         while fitting:  # all networks again, so that the rows of a table are timed in turn

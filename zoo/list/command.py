@@ -15,8 +15,8 @@ from zoo.registry import list_models
 from zoo.results import RESULTS, Result
 
 HEAD = ("model", "parameters", "GFLOPs", "size", "top-1", "published in")
-OF_NETWORKS = (*HEAD, "recipe", "weights")
-OF_RESULTS = (*HEAD, "arguments", "trained on", "s/step", "images/s")
+NETWORK_COLUMNS = (*HEAD, "recipe", "weights")
+RESULT_COLUMNS = (*HEAD, "arguments", "trained on", "s/step", "images/s")
 
 
 class ListConfig(Settings):
@@ -52,7 +52,7 @@ def run(config: ListConfig) -> None:
         print(json.dumps(list(map(_fields, rows)), indent=1))
     else:
         write = as_columns if config.format == "table" else table
-        print(write(OF_RESULTS if config.results else OF_NETWORKS, list(map(_cells, rows))))
+        print(write(RESULT_COLUMNS if config.results else NETWORK_COLUMNS, list(map(_cells, rows))))
 
 
 def as_columns(

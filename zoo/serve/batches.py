@@ -40,9 +40,9 @@ class Batches:
         self.size = size
         self._waiting: deque[_Job] = deque()
         self._lock = threading.Lock()
-        free, self._own = list(runtimes), threading.local()
+        free, self._thread = list(runtimes), threading.local()
         self._threads = ThreadPoolExecutor(
-            len(free), initializer=lambda: setattr(self._own, "runtime", free.pop())
+            len(free), initializer=lambda: setattr(self._thread, "runtime", free.pop())
         )
 
     def __len__(self) -> int:
@@ -75,7 +75,7 @@ class Batches:
                     count += len(job)
             self._waiting = others
         if jobs:
-            _run(self._own.runtime, jobs)
+            _run(self._thread.runtime, jobs)
 
 
 def _run(runtime: Runtime, jobs: Sequence[_Job]) -> None:

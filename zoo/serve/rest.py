@@ -183,10 +183,10 @@ def metadata(name: str, version: str, signatures: Signatures) -> dict[str, Any]:
     described = {
         signature: {
             part: {name: tensor(name, *spec) for name, spec in specs.items()}
-            for part, specs in zip(("inputs", "outputs"), both, strict=True)
+            for part, specs in zip(("inputs", "outputs"), inputs_and_outputs, strict=True)
         }
         | {"method_name": "tensorflow/serving/predict"}
-        for signature, both in signatures.items()
+        for signature, inputs_and_outputs in signatures.items()
     }
     return {
         "model_spec": {"name": name, "signature_name": "", "version": version},
