@@ -21,12 +21,9 @@ from zoo.results import RESULTS
 from zoo.train.network import create_network
 
 IMAGENET, PSEUDO_LABELS = "ImageNet", "ImageNet + pseudo-labels"
-ABLATIONS = Path("tpu_configs/resnet50_llll_i224_90ep.yaml")
-FINE_TUNE = Path("tpu_configs/lambda_resnet26t_fine_tune.yaml")
-WARM_START = Path("tpu_configs/lambda_resnet50_warm_start.yaml")
-PHOTOS = Path("tpu_configs/fine_tune.yaml")  # of any network
-FASHION = Path("tpu_configs/lambda_resnet14_fashion_mnist.yaml")
-IMAGENET_OF_TFDS = "imagenet2012"  # data sets of TFDS
+ABLATIONS, FINE_TUNE = "resnet50_llll_i224_90ep", "lambda_resnet26t_fine_tune"
+WARM_START, FASHION = "lambda_resnet50_warm_start", "lambda_resnet14_fashion_mnist"
+PHOTOS = "fine_tune"  # of any network
 OF_PSEUDO_LABELS = "_pseudo_labels"  # at the end of the names of their recipes
 STRIKES_BACK = "_rsb_a"  # in the names of recipes of ResNet Strikes Back
 IMAGENET_IMAGES = 1_281_167
@@ -43,64 +40,70 @@ TABLE_20, TABLE_14, FIGURE_4 = map(table, ("table_20", "table_14", "figure_4"))
 ABLATED = {name: [tuple(row) for row in rows] for name, rows in PAPER["ablated"].items()}
 PROCEDURES = PAPER["procedures"]
 
-every_file = pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
+every_recipe = pytest.mark.parametrize("name", [file.stem for file in RECIPES])
+
+
+def place(name: str) -> Path:
+    return Path(f"tpu_configs/{name}.yaml")
 
 
 def load(name: str) -> TrainConfig:
-    return TrainConfig.from_file(Path(f"tpu_configs/{name}.yaml"))
+    return TrainConfig.from_file(place(name))
 
 
 def parse(command: str) -> TrainConfig:
     """The settings of a command as a comment has it."""
-    *program, arguments = *shlex.split(command)[:3], shlex.split(command)[3:]
-    assert program == ["python", "-m", "zoo.train"]
-    return TrainConfig.from_command_line(arguments)
+    assert command.startswith("python -m zoo.train ")
+    return TrainConfig.from_command_line(shlex.split(command)[3:])
 
 
-def head(file: Path) -> list[str]:
-    """The comments that a file begins with."""
-    lines = file.read_text().splitlines()
+def head(name: str) -> list[str]:
+    """The comments that a recipe begins with."""
+    lines = place(name).read_text().splitlines()
     return [line for line in lines[: lines.index("model:")] if line.startswith("#")]
 
 
-@every_file
-def test_head_and_file_name_agree_with_contents(file):
-    config = load(file.stem)
-    command, hardware, expected, *_ = head(file)
+@every_recipe
+def test_head_and_file_name_agree_with_contents(name):
+    config = load(name)
+    command, hardware, expected, *_ = head(name)
     parsed = parse(command.removeprefix("# Command: "))
-    assert configurations()[str(parsed.config)].samefile(file)
+    assert configurations()[str(parsed.config)].samefile(place(name))
     assert hardware.startswith("# Hardware: ")
     cores = re.match(r"# Hardware: (\d+) TPU", hardware)
     assert config.tpu_cores == (cores and int(cores[1]))
     assert expected.startswith("# Expected top-1: ")
     assert parsed.output_dir.parent == Path("runs")
-    assert file.stem.startswith(config.model.name) or file == PHOTOS
-    rest = file.stem.removeprefix(config.model.name).removeprefix("_clll")
+    assert name.startswith(config.model.name) or name == PHOTOS
+    rest = name.removeprefix(config.model.name).removeprefix("_clll")
     described = re.fullmatch(rf"_i(\d+)_(\d+)ep(?:{OF_PSEUDO_LABELS})?", rest)
-    of_paper = config.data.name == IMAGENET_OF_TFDS and config.model.weights is None
-    of_paper &= STRIKES_BACK not in file.stem
-    assert bool(described) == of_paper
-    assert file.stem.endswith(OF_PSEUDO_LABELS) == (config.data.pseudo.dir is not None)
+    assert bool(described) == is_of_paper(name, config)
+    assert name.endswith(OF_PSEUDO_LABELS) == (config.data.pseudo.dir is not None)
     if described:
         assert tuple(map(int, described.groups())) == (config.model.size, config.training.epochs)
-        assert config.output_dir == Path("runs") / file.stem
+        assert config.output_dir == Path("runs") / name
 
 
-@every_file
-def test_imagenet_recipes_are_those_of_the_paper(file):
-    config, name = load(file.stem), file.stem
+def is_of_paper(name: str, config: TrainConfig) -> bool:
+    on_imagenet = config.data.name == "imagenet2012" and config.model.weights is None
+    return on_imagenet and STRIKES_BACK not in name
+
+
+@every_recipe
+def test_imagenet_recipes_are_those_of_the_paper(name):
+    config = load(name)
     # Without one in the file, the momentum of runs; the paper's recipes average by `training.ema`.
     momentum = 0
-    if name.endswith("mobilenet_v2_i224_350ep") or file == FINE_TUNE or "image_folder" in name:
+    if name.endswith("mobilenet_v2_i224_350ep") or name == FINE_TUNE or "image_folder" in name:
         momentum = 0.99
-    elif STRIKES_BACK in name or file in (PHOTOS, WARM_START, FASHION) or "digits" in name:
+    elif STRIKES_BACK in name or name in (PHOTOS, WARM_START, FASHION) or "digits" in name:
         momentum = 0.9
     assert config.model.batch_norm_momentum == momentum
-    if config.data.name != IMAGENET_OF_TFDS or config.model.weights or STRIKES_BACK in file.stem:
+    if not is_of_paper(name, config):
         return
     mobile = config.optimizer.name == "rmsprop"
-    rate = config.optimizer.learning_rate * config.data.batch_size / 256
-    assert rate == pytest.approx(0.1 if mobile else 0.1 * config.data.batch_size / 256)
+    rate = 0.1 * 256 / config.data.batch_size if mobile else 0.1
+    assert config.optimizer.learning_rate == pytest.approx(rate)
     decay = {90: 1e-4, 350: 1e-5 if mobile else 4e-5}[config.training.epochs]
     optimizer = {"momentum": 0.9, "weight_decay": decay, "warmup_epochs": 5}
     optimizer["schedule"] = "exponential" if mobile else "cosine"
@@ -108,7 +111,7 @@ def test_imagenet_recipes_are_those_of_the_paper(file):
     training = {"ema": 0.9999, "label_smoothing": 0.1, "precision": "mixed_bfloat16"}
     assert training.items() <= config.training.model_dump().items()
     assert (config.data.randaugment_magnitude is None) == (mobile or config.training.epochs == 90)
-    cores, images = map(int, re.findall(r"(\d+) (?:TPU|images)", head(file)[1]))
+    cores, images = map(int, re.findall(r"(\d+) (?:TPU|images)", head(name)[1]))
     assert cores * images == config.data.batch_size  # of labeled images
     assert cores in (32, 64)
     assert config.data.batch_size in (2048, 4096)
@@ -127,7 +130,7 @@ def test_table_20(row):
     assert bool(config.training.early_stopping_epochs) == held_out
     splits = ("train[20shard:]", "train[:20shard]") if held_out else ("train", "validation")
     assert (config.data.train_split, config.data.test_split) == splits
-    _, hardware, expected, *others = head(Path(f"tpu_configs/{name}.yaml"))
+    _, hardware, expected, *others = head(name)
     if held_out:  # which leaves the validation set for the end
         evaluation = f"zoo.evaluate --run {config.output_dir} --data.test_split validation"
         assert others[0] == f"# Then: python -m {evaluation}"
@@ -144,29 +147,24 @@ def test_pseudo_labels_of_table_19(row):
     """Recipes with pseudo-labels differ from those without in these settings alone."""
     depth, size = row
     same = f"lambda_resnet{depth}_i{size}_350ep"
-    name = same + OF_PSEUDO_LABELS
-    config, ratio = load(name), 3
-    pseudo = {"pseudo": PseudoConfig(dir="selected", ratio=ratio, labels="soft")}
-    parts, expected = {"gradient_accumulation_steps": 1 + ratio}, load(same)
-    changed = {"output_dir": Path("runs") / name, "config": config.config}
-    changed["data"] = expected.data.model_copy(update=pseudo)
+    name, expected = same + OF_PSEUDO_LABELS, load(same)
+    changed = {"output_dir": Path("runs") / name, "config": place(name)}
+    pseudo = PseudoConfig(dir="selected", ratio=3, labels="soft")
+    changed["data"] = expected.data.model_copy(update={"pseudo": pseudo})
+    parts = {"gradient_accumulation_steps": 4}
     changed["training"] = expected.training.model_copy(update=parts)
-    assert config == expected.model_copy(update=changed)
-    command, hardware, expected, *_ = head(Path(f"tpu_configs/{name}.yaml"))
-    assert "--data.pseudo.dir gs://BUCKET/selected " in command
-    assert f" {TABLE_20[row][-1]} % " in expected
-    hours, alone = (
-        float(re.search(r"([\d.]+) hours", text)[1])
-        for text in (hardware, head(Path(f"tpu_configs/{same}.yaml"))[1])
-    )
-    assert hours == pytest.approx((1 + ratio) * alone, rel=5e-3)
+    assert load(name) == expected.model_copy(update=changed)
+    assert "--data.pseudo.dir gs://BUCKET/selected " in head(name)[0]
+    assert f" {TABLE_20[row][-1]} % " in head(name)[2]
+    hours, alone = (float(re.search(r"([\d.]+) hours", head(one)[1])[1]) for one in (name, same))
+    assert hours == pytest.approx(4 * alone, rel=5e-3)
 
 
 @pytest.mark.parametrize("row", TABLE_14, ids=str)
 def test_table_14(row):
     model, size = row
     name = f"{model}_i{size}_350ep"
-    assert f"{TABLE_14[row]} %" in head(Path(f"tpu_configs/{name}.yaml"))[2]
+    assert f"{TABLE_14[row]} %" in head(name)[2]
     config, depth = load(name), int(re.search(r"\d+", model)[0])
     same = load(f"lambda_resnet{depth}_i{192 if depth == 101 else size}_350ep")
     assert config.model.overrides == same.model.overrides
@@ -177,7 +175,7 @@ def test_table_14(row):
 def test_tables_15_and_16_and_figure_4(row):
     (name, size), (same, top1) = row, FIGURE_4[row]
     config, other = load(f"{name}_i{size}_350ep"), load(same)
-    assert f" {top1} %" in head(Path(f"tpu_configs/{config.output_dir.name}.yaml"))[2]
+    assert f" {top1} %" in head(config.output_dir.name)[2]
     network = {"placement": "CLLL", "scope": 7} if "clll" in name else {}
     assert config.model.overrides == {**other.model.overrides, **network}
     batch = {"batch_size": 2048}  # at 320 pixels 64 images of a core may not fit
@@ -194,7 +192,8 @@ def test_tables_15_and_16_and_figure_4(row):
 @pytest.mark.parametrize("procedure", PROCEDURES)
 def test_procedures_of_resnet_strikes_back(procedure, model):
     size, epochs, rate, decay, smoothing, magnitude, mixup, depth, top1 = PROCEDURES[procedure]
-    config = load(f"{model}_rsb_{procedure}")
+    name = f"{model}_rsb_{procedure}"
+    config = load(name)
     assert (config.model.name, config.model.size) == (model, size)
     assert config.model.overrides.get("stochastic_depth_rate", 0) == depth
     assert (config.data.mixup, config.data.cutmix) == (mixup, 1)
@@ -203,7 +202,7 @@ def test_procedures_of_resnet_strikes_back(procedure, model):
     assert (config.optimizer.name, config.optimizer.weight_decay) == ("lamb", decay)
     assert (config.training.epochs, config.training.label_smoothing) == (epochs, smoothing)
     assert config.training.loss == "binary_crossentropy"
-    _, _, expected, first, *others = head(config.config or Path())
+    _, _, expected, first, *others = head(name)
     assert (f"{top1} %" in expected) == (model == "resnet50")
     assert f"Procedure {procedure.upper()} of ResNet Strikes Back" in first
     assert any("repeated" in line for line in others) == (procedure != "a3")
@@ -215,8 +214,8 @@ def test_ablations():
         if line.startswith("# Table "):
             table = rows.setdefault(line.removeprefix("# "), [])
         elif match := re.fullmatch(r"#   ([\d.]+) %  (.*)", line):
-            arguments = ["--config", str(ABLATIONS), *shlex.split(match[2])]
-            table.append((TrainConfig.from_command_line(arguments).model, float(match[1])))
+            command = f"python -m zoo.train --config {ABLATIONS} {match[2]}"
+            table.append((parse(command).model, float(match[1])))
     for model, top1 in rows.pop("Table 13"):
         assert find_model(model.name).top1 == top1
     for table, ablated in ABLATED.items():
@@ -255,11 +254,11 @@ def test_published_results_are_those_of_the_tables():
         assert all(row in known for row in others), table
 
 
-@every_file
+@every_recipe
 @networks.specs_alone()
-def test_overrides_reach_the_network(file):
+def test_overrides_reach_the_network(name):
     """Of the networks by their names, tests/zoo/test_registry.py builds and counts all."""
-    config = load(file.stem).model
+    config = load(name).model
     spec = dataclasses.asdict(create_network(config, 1000))
     reached = {**spec["arguments"].get(spec.get("mixer"), {}), **spec}
     if letters := config.overrides.get("placement"):
@@ -269,22 +268,21 @@ def test_overrides_reach_the_network(file):
 
 
 def test_warm_start_takes_all_but_the_lambda_layers():
-    config = load(WARM_START.stem).model
+    config = load(WARM_START).model
     network = create_network(config, 1000)
     source = create_model(str(config.weights_model), include_top=False)
-    left = take_layers(network, source)
-    lambda_layers = [layer for layer in network.layers if isinstance(layer, LambdaLayer)]
-    assert left == [*lambda_layers, network.get_layer("predictions")]
+    lambda_layers = networks.inner_layers(network, LambdaLayer)
+    assert take_layers(network, source) == [*lambda_layers, network.get_layer("predictions")]
 
 
 def test_fine_tuning_goes_on_from_its_first_run(tmp_path):
-    first = load(FINE_TUNE.stem)
+    first = load(FINE_TUNE)
     (tmp_path / run_folder.WEIGHTS).touch()
     text = " ".join(line.removeprefix("#").strip() for line in head(FINE_TUNE)[1:])
     weights = str(first.output_dir / run_folder.WEIGHTS)
     assert weights in text
-    text = text.replace(weights, str(tmp_path / run_folder.WEIGHTS))
-    second = parse(text[text.index("python -m") :])
+    command = text[text.index("python -m") :]
+    second = parse(command.replace(weights, str(tmp_path / run_folder.WEIGHTS)))
     assert first.model.freeze_backbone
     assert not second.model.freeze_backbone
     assert second.output_dir != first.output_dir

@@ -11,7 +11,7 @@ from support import networks
 from support.arrays import to_numpy
 from support.lfs import LFS_POINTER, PULL
 
-from lambda_keras.applications import LambdaResNet14, LambdaResNet26T, MobileNetV2
+from lambda_keras.applications import LambdaResNet14, LambdaResNet26T
 from lambda_keras.weights import load_weights
 from lambda_keras.weights.files import find_weights, read_tf_keras
 from zoo.precision import precision
@@ -46,47 +46,30 @@ def test_convolutions_that_pad_otherwise(saved_as, loaded_as, tmp_path):
 
 
 @pytest.mark.one_backend
-def test_scaled_inputs(tmp_path):
-    """A layer without weights that scales inputs, as in MobileNets, belongs to the file."""
-
-    def model(*scaling) -> keras.Model:
-        convolution = keras.layers.Conv2D(2, 1, name="stem")
-        return keras.Sequential([keras.Input((4, 4, 3)), *scaling, convolution], name="mine")
-
-    path = tmp_path / "mine.weights.h5"
-    for name in ("input_rescaling", "stem_rescaling"):
-        scaled, again = (model(keras.layers.Rescaling(2.0, name=name)) for _ in range(2))
-        scaled.save_weights(path)
-        load_weights(again, path, "mine")
-        networks.assert_same(scaled, again)
-        with pytest.raises(ValueError, match=f"only one of the two has the layer '{name}'"):
-            load_weights(model(), path, "mine")
+@pytest.mark.parametrize("name", ["input_rescaling", "stem_rescaling"])
+def test_scaled_inputs(name, tmp_path):
+    """A layer that scales inputs belongs to the file; MobileNets of version 0.1 had none."""
+    path, plain = tmp_path / "tiny.weights.h5", networks.few_layers()
+    scaled, again = (networks.few_layers(keras.layers.Rescaling(2.0, name=name)) for _ in range(2))
+    scaled.save_weights(path)
+    load_weights(again, path, "tiny")
+    networks.assert_same(scaled, again)
+    for source, other in ((scaled, plain), (plain, scaled)):
+        source.save_weights(path)
+        message = f"only one of the two has the layer '{name}'.* have to be trained again"
+        with networks.refused(other, message):
+            load_weights(other, path, "tiny")
 
 
 @pytest.mark.one_backend
 @pytest.mark.parametrize("name", ["a.weights.h5", "a.safetensors", "folder"])
 def test_home_folder(name, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    path = tmp_path / name
-    if name == "folder":
-        path.mkdir()
-        path /= "model.safetensors"
+    path = tmp_path / name / ("model.safetensors" if name == "folder" else "")
+    path.parent.mkdir(exist_ok=True)
     path.touch()
     for weights in (f"~/{name}", Path("~", name)):
         assert find_weights(weights, "lambda_resnet14") == path
-
-
-@pytest.mark.slow
-def test_mobilenet_of_an_earlier_version(tmp_path):
-    """It had no layer that brings images to [-1, 1]."""
-    path = tmp_path / "earlier.weights.h5"
-    arguments = {"alpha": 0.35, "input_shape": (32, 32, 3)}
-    MobileNetV2(**arguments).save_weights(path)
-    with h5py.File(path, "a") as file:
-        del file["layers/rescaling"]
-    message = "only one of the two has the layer 'input_rescaling'.* have to be trained again"
-    with pytest.raises(ValueError, match=message):
-        MobileNetV2(weights=path, **arguments)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"include_top": False}])
@@ -103,10 +86,11 @@ def test_file_of_an_earlier_version(saved, arguments):
 
 @pytest.mark.parametrize("policy", ["float16", "bfloat16"])
 def test_weights_of_other_precisions(tmp_path, policy):
+    path = tmp_path / "model.weights.h5"
     with precision(policy):
         model = small()
-    model.save_weights(tmp_path / "model.weights.h5")
-    loaded = small(weights=tmp_path / "model.weights.h5")
+    model.save_weights(path)
+    loaded = small(weights=path)
     dtypes = {keras.backend.standardize_dtype(one.dtype) for one in model.weights}
     assert dtypes == {policy, "float32"}  # the classifier's
     assert all(np.any(to_numpy(one)) for one in loaded.weights if "kernel" in one.path)
@@ -161,18 +145,17 @@ def test_layers_before_the_network(saved, adapt):
     front.kernel.assign(np.eye(3)[None, None])
     whole = small(input_tensor=scaled, weights=path, **adapt)
     images = networks.images(2, 16, 16, 3)
-    expected = networks.predict(model, images / 2)
-    np.testing.assert_allclose(networks.predict(whole, images), expected, atol=1e-6)
+    received, expected = networks.predict(whole, images), networks.predict(model, images / 2)
+    np.testing.assert_allclose(received, expected, atol=1e-6)
 
 
 def test_adapted_to_other_classes(saved):
     """The classifier is drawn anew; without the argument, nothing is taken."""
     model, path = saved
-    made = []
-    for options in ({}, {"weights": path, "adapt_weights": True}):
-        keras.utils.set_random_seed(0)
-        made.append(small(classes=5, **options))
-    fresh, adapted = made
+    keras.utils.set_random_seed(0)
+    fresh = small(classes=5)
+    keras.utils.set_random_seed(0)
+    adapted = small(classes=5, weights=path, adapt_weights=True)
     for layer in adapted.layers:
         source = fresh if layer.name == "predictions" else model
         networks.assert_same(layer, source.get_layer(layer.name))

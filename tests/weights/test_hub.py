@@ -9,15 +9,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from safetensors.numpy import save
 from support import hub as stand_in
 from support import networks
 from support.damage import flip
 from support.hub import COMMIT
 
-from lambda_keras.applications import LambdaResNet14
+from lambda_keras.applications import LambdaResNet14, LambdaResNet26T
 from lambda_keras.models.specs import find_published
 from lambda_keras.weights import hub
 from lambda_keras.weights.files import find_weights
+from lambda_keras.weights.state_dicts import SCHEMES, expected_tensors
+from tools.timm_parity import filled
 
 pytestmark = pytest.mark.one_backend  # downloads; other tests load such files on each
 
@@ -68,11 +71,10 @@ def test_nothing_cached_and_no_network(served, cut):
     cut()
     with pytest.raises(FileNotFoundError, match=r"could not download model\.safetensors of owner"):
         fetch()
-    with pytest.raises(FileNotFoundError, match=r"of owner/repo@v1 .*no copy is cached") as caught:
+    message = r"of owner/repo@v1 .*no copy is cached.*/owner/repo/resolve/v1/model\.safetensors\. "
+    message += r".*--model\.weights FILE.*, or None [^\n]*\Z"
+    with pytest.raises(FileNotFoundError, match=message):
         LambdaResNet14(weights="hf://owner/repo@v1")
-    ways_out = r"/owner/repo/resolve/v1/model\.safetensors\. .*--model\.weights FILE.*, or None"
-    assert re.search(ways_out, str(caught.value))
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("sent", [b"weight!", b"weight", b"weights1"])
@@ -90,17 +92,14 @@ def test_file_that_is_not_the_published_one(served):
     published = find_published("lambda_resnet50ts")
     served.revisions.add(published.revision)
     served.files[f"{published.repository}/{published.filename}"] = b"other weights"
-    match = f"damaged file: expected checksum {published.checksum}, as publ"
-    with pytest.raises(ValueError, match=match):
+    with pytest.raises(ValueError, match=f"expected checksum {published.checksum}, as publ"):
         find_weights("imagenet", "lambda_resnet50ts")
 
 
 def test_cache_without_links_needs_the_network(served, cut):
     """As on systems that have none."""
     path = fetch()
-    blob = path.resolve()
-    path.unlink()
-    blob.rename(path)
+    path.resolve().replace(path)
     assert fetch() == path
     cut()
     with pytest.raises(ValueError, match="Load again with a network connection"):
@@ -118,9 +117,9 @@ WRONG = ["", "a", "../x", "a/..", "-a/b", "a--b/c", "a/b.git", f"a/{'b' * 97}", 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_name_that_no_repository_can_have(name):
-    with pytest.raises(ValueError, match="expected a repository of the Hugging Face") as caught:
+    message = f"expected a repository of the Hugging Face .*'hf://{re.escape(name)}'$"
+    with pytest.raises(ValueError, match=message):
         hub.fetch_address(f"hf://{name}")
-    assert str(caught.value).endswith(f"'hf://{name}'")
 
 
 @pytest.mark.parametrize("name", ["a/b", "timm/resnet50.a1_in1k", "a-b/c-1.2@v1--2"])
@@ -141,10 +140,9 @@ def test_safetensors_come_before_keras_weights(served):
 
 
 def test_constructor_takes_keras_weights_of_a_repository(served, tmp_path, cut):
-    expected = LambdaResNet14(classes=3, filters=4)
-    expected.save_weights(tmp_path / "model.weights.h5")
-    content = (tmp_path / "model.weights.h5").read_bytes()
-    served.files = {"owner/repo/model.weights.h5": content}
+    expected, path = LambdaResNet14(classes=3, filters=4), tmp_path / "model.weights.h5"
+    expected.save_weights(path)
+    served.files = {"owner/repo/model.weights.h5": path.read_bytes()}
     for _ in range(2):
         model = LambdaResNet14(classes=3, filters=4, weights="hf://owner/repo@main")
         networks.assert_same(model, expected)
@@ -166,19 +164,13 @@ except Exception as error:
 @pytest.mark.slow
 def test_imagenet_in_a_new_process(served, tmp_path):
     """The settings of users: HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE; and all of the network."""
-    from safetensors.numpy import save
-
-    from lambda_keras.applications import LambdaResNet26T
-    from lambda_keras.weights.state_dicts import SCHEMES, expected_tensors
-    from tools.timm_parity import filled
-
     tensors = expected_tensors(LambdaResNet26T(), SCHEMES[0])
     state = filled({tensor.key: tensor.shape for tensor in tensors})
     served.files["timm/lambda_resnet26t.c1_in1k/model.safetensors"] = save(state)
 
     def load(**environment):
-        hub = {"HF_ENDPOINT": served.address, "HF_HOME": str(tmp_path / "home")}
-        environment = {**os.environ, **hub, **environment}
+        places = {"HF_ENDPOINT": served.address, "HF_HOME": str(tmp_path / "home")}
+        environment = {**os.environ, **places, **environment}
         command = [sys.executable, "-c", SCRIPT]
         output = subprocess.check_output(command, cwd=ROOT, env=environment, text=True)
         return json.loads(output.splitlines()[-1])

@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 from support import networks
 from support.arrays import to_numpy
 
-from lambda_keras.applications import LambdaResNet14, ResNet50
+from lambda_keras.applications import LambdaResNet14
 from lambda_keras.models.resnet import build_resnet
 from lambda_keras.models.specs import NETWORKS, ResNetSpec, resnet_rs
 from lambda_keras.weights import load_weights
@@ -57,15 +57,12 @@ def loaded(spec, names=TIMM_NAMES):
     return model, state
 
 
-def value(model, path) -> np.ndarray:
-    """A weight by the name of its layer, and the attributes that lead to it."""
-    layer, *names = path.split("/")
-    return to_numpy(functools.reduce(getattr, names, model.get_layer(layer)))
-
-
 def assert_holds(model, values):
+    """Weights by the names of their layers, and the attributes that lead to them."""
     for path, expected in values.items():
-        np.testing.assert_array_equal(value(model, path), expected, err_msg=path)
+        layer, *names = path.split("/")
+        weight = functools.reduce(getattr, names, model.get_layer(layer))
+        np.testing.assert_array_equal(to_numpy(weight), expected, err_msg=path)
 
 
 def test_layouts_of_timm():
@@ -104,14 +101,18 @@ def test_global_embeddings_of_timm():
 
 def test_layouts_of_lambda_pytorch():
     model, state = loaded(SMALL_LAMBDA_PYTORCH, TORCHVISION_NAMES)
-    weight = state["layer3.1.conv2.lambda_conv.weight"]
+    layer, norm = "layer3.1.conv2", ("weight", "bias", "running_mean", "running_var")
+    names = {f"norm_{name}.{part}" for name in "qv" for part in norm}
+    names |= {"conv_qkv.weight", "lambda_conv.weight", "lambda_conv.bias"}
+    assert {key for key in state if layer in key} == {f"{layer}.{name}" for name in names}
+    weight = state[f"{layer}.lambda_conv.weight"]
     assert weight.shape == (16, 1, 1, 5, 5)
     values = {
         "stem_conv/kernel": state["conv1.weight"].transpose(2, 3, 1, 0),
         "stem_bn/gamma": state["bn1.weight"],
         "c4_block2_1_conv/kernel": state["layer3.1.conv1.weight"].transpose(2, 3, 1, 0),
         "c4_block2_2_bn/beta": state["layer3.1.bn2.bias"],
-        "c4_block2_2_lambda/position_bias": state["layer3.1.conv2.lambda_conv.bias"],
+        "c4_block2_2_lambda/position_bias": state[f"{layer}.lambda_conv.bias"],
         "c4_block2_2_lambda/position_embeddings": weight[:, 0].transpose(2, 3, 1, 0),
         "c3_block1_shortcut_bn/moving_mean": state["layer2.0.downsample.1.running_mean"],
         "predictions/kernel": state["fc.weight"].T,
@@ -166,46 +167,19 @@ def test_layouts_of_resnet_rs():
     assert stem.shape == model.get_layer("stem4_conv").kernel.shape
 
 
-@pytest.mark.slow
-@pytest.mark.one_backend
-def test_names_of_a_whole_resnet50():
-    """Names of lambda.pytorch; test_timm_golden.py has those of torchvision."""
-    norm = ("weight", "bias", "running_mean", "running_var")
-    middle = ["conv2.conv_qkv.weight", "conv2.lambda_conv.weight", "conv2.lambda_conv.bias"]
-    middle += [f"conv2.norm_{name}.{part}" for name in "qv" for part in norm]
-    expected = {"conv1.weight", "fc.weight", "fc.bias", *(f"bn1.{part}" for part in norm)}
-    for stage, number in enumerate((3, 4, 6, 3), start=1):
-        for block in range(number):
-            parts = ["conv1.weight", "conv3.weight", *middle]
-            parts += [f"bn{i}.{part}" for i in (1, 2, 3) for part in norm]
-            if block == 0:
-                parts += ["downsample.0.weight", *(f"downsample.1.{part}" for part in norm)]
-            expected |= {f"layer{stage}.{block}.{part}" for part in parts}
-    model = ResNet50(placement="LLLL", padding="symmetric", use_bias=True)
-    assert {tensor.key for tensor in expected_tensors(model, TORCHVISION_NAMES)} == expected
-
-
-def test_every_weight_changes():
-    model = small()
+def test_every_weight_changes_and_counters_of_batches_and_prefixes_are_ignored():
+    model, (expected, state) = small(), loaded(SMALL_TIMM)
     before = networks.values(model.weights)
-    assign_state_dict(model, checkpoint(model), "somewhere")
-    for variable, old in zip(model.weights, before, strict=True):
-        assert not np.any(keras.ops.convert_to_numpy(variable) == old), variable.path
-
-
-def test_counters_of_batches_and_prefixes_are_ignored():
-    model, expected = small(), small()
-    state = checkpoint(model)
-    assign_state_dict(expected, state, "somewhere")
     state["stem.conv1.bn.num_batches_tracked"] = np.array(7)
     state = {f"module.{key}": array for key, array in state.items()}
     assign_state_dict(model, state, "somewhere")
     networks.assert_same(model, expected)
+    for variable, old in zip(model.weights, before, strict=True):
+        assert not np.any(to_numpy(variable) == old), variable.path
 
 
 def test_model_without_classifier_takes_a_checkpoint_with_one():
-    state = checkpoint(small())
-    model = small(include_top=False)
+    state, model = checkpoint(small()), small(include_top=False)
     assign_state_dict(model, state, "somewhere")
     del state["head.fc.weight"], state["head.fc.bias"]
     assign_state_dict(model, state, "somewhere")

@@ -12,6 +12,7 @@ from lambda_keras.applications import MobileNetV2, ResNetRS50, ResNetRS101, prep
 from lambda_keras.models.resnet import build_resnet
 from lambda_keras.models.specs import resnet_rs
 from lambda_keras.weights import load_weights
+from lambda_keras.weights.fit import preparation
 
 pytestmark = [
     pytest.mark.slow,
@@ -26,8 +27,8 @@ def of_tf_keras(depth, blocks, classes, size):
     from tf_keras.src.applications.resnet_rs import ResNetRS
 
     repeats = [
-        {"input_filters": 64 * 2**stage, "num_repeats": number}
-        for stage, number in enumerate(blocks)
+        {"input_filters": width, "num_repeats": number}
+        for width, number in zip((64, 128, 256, 512), blocks, strict=True)
     ]
     plain = {"weights": None, "classifier_activation": None, "include_preprocessing": False}
     model = ResNetRS(depth, input_shape=(*size, 3), block_args=repeats, classes=classes, **plain)
@@ -55,16 +56,15 @@ def compare(theirs, ours, blocks, size) -> dict[str, float]:
 
 def compare_layers(theirs, their_images, names, ours, images) -> dict[str, float]:
     """Largest differences of the features of every stage and of the logits, relative."""
-    outputs = [theirs.get_layer(name).output for name in names] + [theirs.output]
     import tf_keras
 
+    outputs = [theirs.get_layer(name).output for name in names] + [theirs.output]
     expected = tf_keras.Model(theirs.input, outputs)(their_images, training=False)
     layers = [*networks.STAGES, "predictions"]
     features = keras.Model(ours.input, [ours.get_layer(name).output for name in layers])
-    pairs = zip(layers, expected, features(images, training=False), strict=True)
     return {
         name: float(np.abs(one - to_numpy(two)).max() / np.abs(one).max())
-        for name, one, two in pairs
+        for name, one, two in zip(layers, expected, features(images, training=False), strict=True)
     }
 
 
@@ -79,16 +79,12 @@ def saved(tmp_path_factory):
     return theirs, path
 
 
-def small(padding="fixed") -> keras.Model:
-    spec = replace(resnet_rs(50), blocks=BLOCKS, padding=padding)
-    return build_resnet(spec, keras.Input((64, 48, 3)), classes=7, name="small")
-
-
 @pytest.mark.parametrize("padding", ["fixed", "same"])
 def test_outputs_are_those_of_tf_keras(saved, padding):
     """It is the padding that makes them so."""
     theirs, path = saved
-    ours = small(padding=padding)
+    spec = replace(resnet_rs(50), blocks=BLOCKS, padding=padding)
+    ours = build_resnet(spec, keras.Input((64, 48, 3)), classes=7, name="small")
     load_weights(ours, path, "small")
     differences = compare(theirs, ours, BLOCKS, (64, 48))
     assert (max(differences.values()) < TOLERANCE) == (padding == "fixed"), differences
@@ -110,6 +106,7 @@ def test_mobilenet(mobilenet):
     """Their images are in [-1, 1], ours as for all networks: so borders are grey in both."""
     theirs, path = mobilenet
     ours = MobileNetV2(weights=path, classifier_activation=None)
+    assert preparation(ours) >= {"input_rescaling"}  # which files are checked for
     pixels = np.random.default_rng(0).integers(0, 256, (2, 96, 64, 3))
     names = ["block_2_add", "block_5_add", "block_12_add", "block_16_project_BN"]
     inputs = preprocess_input(pixels.astype("uint8"))
@@ -128,7 +125,6 @@ def test_mobilenet_of_other_classes_or_channels(mobilenet):
     np.testing.assert_allclose(np.sum(kernel, 2), np.array(grey)[:, :, 0], rtol=1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("depth", "blocks", "constructor", "size"),
     [
