@@ -23,13 +23,9 @@ def test_it_is_as_good_as_the_page_says():
     images = np.stack([resize_center(one, Preprocessing(32, 1.0, "bilinear")) for one in digits])
     (probabilities,) = session.run(["probabilities"], {"images": images})
     accuracy = f"{100 * (probabilities.argmax(-1) == labels).mean():.1f} %"
-    assert f"{accuracy} of {len(labels)} held-out digits" in " ".join(
-        (DOCS / "index.md").read_text().split()
-    )
-    shapes = {output.name: output.shape[1:] for output in session.get_outputs()}
+    page = " ".join((DOCS / "index.md").read_text().split())
+    assert f"{accuracy} of {len(labels)} held-out digits" in page
     layer = re.search(r'LAYER = "(\w+)"', (DOCS / "_static" / "draw.js").read_text())[1]
-    assert shapes == {
-        "probabilities": [10],
-        f"{layer}_content": [8, 8, 4, 8, 8],
-        f"{layer}_position": [8, 8, 4, 8, 8],
-    }
+    maps = {f"{layer}_{kind}": [8, 8, 4, 8, 8] for kind in ("content", "position")}
+    shapes = {output.name: output.shape[1:] for output in session.get_outputs()}
+    assert shapes == {"probabilities": [10], **maps}

@@ -78,11 +78,6 @@ def page(browser, address) -> Iterator:
     assert all(one.startswith((address, "data:", "blob:")) for one in addresses)
 
 
-@pytest.fixture(scope="module")
-def held_out() -> tuple[np.ndarray, np.ndarray]:
-    return load_gray_digits()[1]
-
-
 def draw(page, strokes) -> None:
     box = page.get_by_label("Paper").bounding_box()
     for stroke in strokes:
@@ -97,29 +92,27 @@ def draw(page, strokes) -> None:
     page.wait_for_selector("#draw[aria-busy=false]")
 
 
-def test_the_first_held_out_digit_of_each_class_is_recognized(page, held_out, capsys):
-    levels, labels = held_out
+def test_the_first_held_out_digit_of_each_class_is_recognized(page, capsys):
+    levels, labels = load_gray_digits()[1]
     found, milliseconds = [], []
     for digit in range(10):
         page.get_by_role("button", name="Clear").click()
         draw(page, traced(levels[list(labels).index(digit)]))
         found.append(int(page.locator("#draw").get_attribute("data-digit")))
         milliseconds.append(float(page.locator("#draw").get_attribute("data-milliseconds")))
-        assert re.fullmatch(
-            rf"A {found[-1]} \(\d+ %\), in [\d.]+ ms", page.get_by_role("status").inner_text()
-        )
+        status = page.get_by_role("status").inner_text()
+        assert re.fullmatch(rf"A {found[-1]} \(\d+ %\), in [\d.]+ ms", status)
     with capsys.disabled():
         print(f"\ndrawn 0 to 9, found {found}, median {statistics.median(milliseconds):.1f} ms")
     assert found == list(range(10))
 
 
-def test_drawings_become_images_as_in_training(page, held_out):
+def test_drawings_become_images_as_in_training(page):
     """The first page states both accuracies: of images, and of their traced lines."""
-    levels, labels = held_out
+    levels, labels = load_gray_digits()[1]
     inputs = {"levels": levels.reshape(-1, 64).tolist(), "strokes": list(map(traced, levels))}
-    images, fill, small, of_images, of_lines = page.evaluate(
-        Path(__file__).with_name("draw.js").read_text("utf-8"), inputs
-    )
+    program = Path(__file__).with_name("draw.js").read_text("utf-8")
+    images, fill, small, of_images, of_lines = page.evaluate(program, inputs)
     preprocessing = Preprocessing(SIDE, 1.0, "bilinear")
     for image, gray in zip(images, levels, strict=False):
         pixels = np.repeat(np.round(gray[..., None] * (255 / 16)), 3, -1).astype("uint8")
@@ -176,6 +169,5 @@ def test_nothing_is_wider_than_the_page_and_sizes_are_as_stated(page):
         for pattern in ("ort*", "digits.onnx")
     )
     text = page.locator("article").inner_text()
-    assert re.findall(r"([\d.]+) MB", text.split("Draw a digit")[1])[:3] == [
-        f"{size:.1f}" for size in (runtime + network, runtime, network)
-    ]
+    stated = re.findall(r"([\d.]+) MB", text.split("Draw a digit")[1])[:3]
+    assert stated == [f"{size:.1f}" for size in (runtime + network, runtime, network)]

@@ -15,10 +15,7 @@ from support.backends import counts_memory
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "notebooks"
-MAX_BYTES = 300_000
-INSTALL = re.compile(
-    re.escape(
-        """\
+INSTALL = """\
 import logging
 import os
 from importlib.util import find_spec
@@ -31,8 +28,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 if not find_spec("lambda_keras"):
     %pip install --quiet "..[EXTRAS]\""""
-    ).replace("EXTRAS", r"(?P<extras>[\w,]+)")
-)
 # Lines of TensorFlow's C++ that it writes before it reads the level.
 UNAVOIDABLE = re.compile(r"WARNING: All log messages before absl|[IWE]\d{4} |$")
 
@@ -70,43 +65,24 @@ def read(name: str) -> nbformat.NotebookNode:
     return nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
 
 
-def code_of(notebook) -> list[str]:
-    return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+def code_of(notebook) -> list[nbformat.NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def tree_of(notebook) -> ast.Module:
-    """Parses the Python of a notebook, without the lines of IPython."""
-    code = "\n\n".join(code_of(notebook))
-    return ast.parse(re.sub(r"(?m)^( *)%+(?:.*\\\n)*.*$", r"\1pass", code))
-
-
-def outputs_of(notebook) -> list[nbformat.NotebookNode]:
-    return [output for cell in notebook.cells for output in cell.get("outputs", [])]
-
-
-def printed_by(notebook) -> str:
-    """Everything that a notebook printed or showed as text."""
-    outputs = outputs_of(notebook)
-    return "\n".join(output.get("text") or output.data.get("text/plain", "") for output in outputs)
-
-
-def stderr_of(notebook) -> str:
-    outputs = outputs_of(notebook)
-    return "".join(output.text for output in outputs if output.get("name") == "stderr")
-
-
-def check_outputs(notebook) -> None:
-    """No error, and at least one figure."""
-    outputs = outputs_of(notebook)
+def outputs_of(notebook) -> tuple[list[nbformat.NotebookNode], str, str]:
+    """Outputs, with a figure and without an error; all of their text; what is logged."""
+    outputs = [output for cell in code_of(notebook) for output in cell.outputs]
     assert not [output for output in outputs if output.output_type == "error"]
     assert any("image/png" in output.get("data", {}) for output in outputs)
+    texts = [output.get("text") or output.data.get("text/plain", "") for output in outputs]
+    logged = [output.text for output in outputs if output.get("name") == "stderr"]
+    return outputs, "\n".join(texts), "".join(logged)
 
 
 def test_every_notebook_is_listed_and_tested():
-    names = {path.stem for path in FOLDER.glob("*.ipynb")}
-    assert names == CASES.keys()
+    assert {path.stem for path in FOLDER.glob("*.ipynb")} == CASES.keys()
     listed = re.findall(r"\]\((\w+)\.ipynb\)", (FOLDER / "README.md").read_text())
-    assert sorted(listed) == sorted(names)
+    assert sorted(listed) == sorted(CASES)
 
 
 @pytest.mark.slow
@@ -127,10 +103,9 @@ def test_runs_and_learns(name, tmp_path):
     client = NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(folder)}})
     client.execute(env=environment)
 
-    check_outputs(notebook)
-    logged = stderr_of(notebook).splitlines()
-    assert not [line for line in logged if not UNAVOIDABLE.match(line)]
-    found = re.search(case.printed, printed_by(notebook))
+    _, text, logged = outputs_of(notebook)
+    assert not [line for line in logged.splitlines() if not UNAVOIDABLE.match(line)]
+    found = re.search(case.printed, text)
     assert found
     assert all(float(number) > case.least for number in found.groups())
     assert {path.name for path in folder.iterdir()} <= {"runs"}
@@ -140,17 +115,15 @@ def test_runs_and_learns(name, tmp_path):
 def test_committed_outputs(name):
     """As executed with the settings in the notebook: complete, small, without logs and paths."""
     notebook = read(name)
-    check_outputs(notebook)
-    assert not stderr_of(notebook)
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
-    path = FOLDER / f"{name}.ipynb"
-    assert path.stat().st_size < MAX_BYTES
-    text = printed_by(notebook)
+    outputs, text, logged = outputs_of(notebook)
+    assert not logged
+    counts = [cell.execution_count for cell in code_of(notebook)]
+    assert counts == list(range(1, len(counts) + 1))
+    assert (FOLDER / f"{name}.ipynb").stat().st_size < 300_000
     assert not re.findall(r"/(?:home|root|tmp|usr|work)/\S*|[Ww]arning", text)
     assert re.search(CASES[name].printed, text)
     assert "| --- |" not in text  # tables of Markdown are shown as such
-    for output in outputs_of(notebook):
+    for output in outputs:
         if png := output.get("data", {}).get("image/png"):
             width, _ = struct.unpack(">2I", base64.b64decode(png)[16:24])
             assert abs(width - 2 * output.metadata["image/png"]["width"]) < 2
@@ -158,14 +131,15 @@ def test_committed_outputs(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_installs_from_the_checkout_defines_nothing_and_imports_public_names(name):
-    assert INSTALL.fullmatch(code_of(read(name))[0])
-    nodes = [*ast.walk(tree_of(read(name)))]
+    cells = [cell.source for cell in code_of(read(name))]
+    assert re.fullmatch(re.escape(INSTALL).replace("EXTRAS", r"[\w,]+"), cells[0])
+    without_ipython = re.sub(r"(?m)^( *)%+(?:.*\\\n)*.*$", r"\1pass", "\n\n".join(cells))
+    nodes = [*ast.walk(ast.parse(without_ipython))]
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
     assert not [ast.unparse(node) for node in nodes if isinstance(node, definitions)]
     modules = {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
     own = {module for module in modules if module.split(".")[0] in ("zoo", "lambda_keras")}
-    assert own
-    assert own <= {"zoo.api", "lambda_keras.applications", "lambda_keras.layers"}
+    assert set() < own <= {"zoo.api", "lambda_keras.applications", "lambda_keras.layers"}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -19,11 +19,12 @@ def test_cost():
         end,
     ]
     rows = {row["part"]: row for row in cost([*before, *epoch, before[0]])}
-    assert list(rows) == ["data", "checkpoints", "TensorBoard", "others"]
-    data, checkpoints = rows["data"], rows["checkpoints"]
-    assert data["requests"] == data["reads"] == 3
-    assert (data["objects_read"], data["read_bytes"]) == (2, 123)
-    assert (checkpoints["requests"], checkpoints["uploads"], checkpoints["lists"]) == (3, 1, 1)
-    assert checkpoints["written_bytes"] == 50
-    assert rows["TensorBoard"]["written_bytes"] == 7
-    assert rows["others"]["requests"] == 1
+    expected = {
+        "data": {"requests": 3, "reads": 3, "objects_read": 2, "read_bytes": 123},
+        "checkpoints": {"requests": 3, "uploads": 1, "lists": 1, "written_bytes": 50},
+        "TensorBoard": {"written_bytes": 7},
+        "others": {"requests": 1},
+    }
+    assert list(rows) == list(expected)
+    for part, values in expected.items():
+        assert rows[part].items() >= values.items()

@@ -50,12 +50,9 @@ def answers(monkeypatch):
             yield found[case.name]
 
     monkeypatch.setattr(compiled, "in_new_process", call)
-    for name, nothing in {
-        "tools.compiled.use_backend": None,
-        "tools.compiled.installed": None,
-        "zoo.benchmark.report.installed": {},
-    }.items():
-        monkeypatch.setattr(name, lambda *_, nothing=nothing: nothing)
+    for place in ("tools.compiled.use_backend", "tools.compiled.installed"):
+        monkeypatch.setattr(place, lambda *_: None)
+    monkeypatch.setattr("zoo.benchmark.report.installed", lambda *_: {})
     monkeypatch.setattr(compiled.os, "environ", dict(os.environ))
     return asked, found
 
@@ -79,19 +76,18 @@ def test_layers(answers, capsys, tmp_path):
     assert [asked[0][1:], asked[-1][1:]] == [
         (mode, "NVIDIA H100 SXM, 80 GB", 1, 60) for mode in MODES
     ]
-    first, missing, auto = report["rows"]
     for mode in MODES:
-        assert (first[mode]["speedup"], auto[mode]["speedup"]) == (1, 4)
-        assert (first[mode]["of_best"], auto[mode]["of_best"]) == (1, 4)
-        assert missing[mode]["reason"] == "did not end in 60 s"
-        assert {missing[mode][key] for key in compiled.ANALYSIS} == {None}
+        first, missing, auto = (row[mode] for row in report["rows"])
+        assert [one[key] for one in (first, auto) for key in ("speedup", "of_best")] == [1, 1, 4, 4]
+        assert missing["reason"] == "did not end in 60 s"
+        assert {missing[key] for key in compiled.ANALYSIS} == {None}
     assert report["hardware"]["accelerator"].endswith("(compiled, not run)")
     assert report["hardware"]["device"]["bandwidth"] == 3.35e12
     assert "compiled, not run: 7x7, depth 8, batch 128, scope 23, forward, auto" in printed
     assert "| gemm_fusion | 1 | 3.00 | 1.00 | 1.00 | jit/dot |" in printed
     assert "- conv: did not end in 60 s" in printed
     asked.clear()
-    compiled.main([*settings.split()])
+    compiled.main(settings.split())
     assert not asked
 
 
@@ -100,22 +96,22 @@ def test_networks(answers, tiny_networks, capsys, tmp_path):  # noqa: F811
     found |= {"lambda_resnet50@160x128": analysis(9.0), "keras.MobileNet@32": {"reason": "ended"}}
     output = tmp_path / "v5e.json"
     settings = f"--device v5e --models {','.join(found)} --batch 4 --output {output}"
-    compiled.main([*settings.split()])
-    first, second = json.loads(output.read_text())["rows"]
+    compiled.main(settings.split())
+    rows = json.loads(output.read_text())["rows"]
     assert [(name, mode) for name, mode, *_ in asked] == [(name, "training") for name in found]
-    assert (first["batch"], second["batch"]) == (128, 4)
-    assert (first["training"]["ideal_ms"], second["training"]["reason"]) == (9.0, "ended")
+    assert [row["batch"] for row in rows] == [128, 4]
+    first, second = (row["training"] for row in rows)
+    assert (first["ideal_ms"], second["reason"]) == (9.0, "ended")
     # (17,179,869,184 + 39,321,600 bytes of images) / (2e9 + 39,321,600) of 128 images
-    assert first["training"]["largest_batch"] == 1080
-    assert first["training"]["ideal_images_per_second"] == pytest.approx(128 / 9e-3)
-    assert second["training"]["largest_batch"] is None
+    assert (first["largest_batch"], second["largest_batch"]) == (1080, None)
+    assert first["ideal_images_per_second"] == pytest.approx(128 / 9e-3)
     assert "compiled, not run: training" in capsys.readouterr().out
     found["lambda_resnet14@32"] = analysis(1.0)
-    compiled.main([*settings.replace(" --batch", ",lambda_resnet14@32 --batch").split()])
+    compiled.main(settings.replace(" --batch", ",lambda_resnet14@32 --batch").split())
     assert asked[2:] == [("lambda_resnet14@32", *asked[0][1:])]
-    assert json.loads(output.read_text())["rows"][:2] == [first, second]
+    assert json.loads(output.read_text())["rows"][:2] == rows
     with pytest.raises(ValueError, match=r"output: expected a file with the same hardware: NVIDIA"):
-        compiled.main([*settings.replace("v5e ", "h100 ").split()])
+        compiled.main(settings.replace("v5e ", "h100 ").split())
 
 
 def test_a_python_without_tensorflow_for_tpus_is_one_line(answers):
@@ -137,8 +133,8 @@ def test_step_of_a_recipe_is_that_of_the_run(monkeypatch, tiny_networks):  # noq
     model = case.compile()
     assert (case.batch, model.network.input_shape) == (2, (None, 32, 32, 3))
     assert (model.optimizer.rho, model.optimizer.momentum) == (0.9, 0.9)
-    schedules = keras.optimizers.schedules
-    assert isinstance(model.optimizer._learning_rate, schedules.LearningRateSchedule)
+    schedule = keras.optimizers.schedules.LearningRateSchedule
+    assert isinstance(model.optimizer._learning_rate, schedule)
     assert (model.averages.decay, model.objective.loss.label_smoothing) == (0.9999, 0.1)
     assert [*penalties(model)] == pytest.approx([5e-6])
     assert len(model.metrics_variables) == 6  # totals and counts of the loss and two accuracies
@@ -146,8 +142,8 @@ def test_step_of_a_recipe_is_that_of_the_run(monkeypatch, tiny_networks):  # noq
 
 def test_step_has_l2_averages_and_smoothing(tiny_networks):  # noqa: F811
     model = compiled.parse_trained("lambda_resnet14@32x2:classes=3").compile()
-    weights = model.network.weights
-    assert len(model.non_trainable_variables) > len(weights)  # the averages of all weights
+    # The averages of all weights.
+    assert len(model.non_trainable_variables) > len(model.network.weights)
     assert penalties(model) == {2e-5}
     assert (model.optimizer.momentum, model.loss.label_smoothing) == (0.9, 0.1)
     assert model.network.layers[-1].name == "logits"
@@ -167,46 +163,44 @@ def test_result_of_a_new_process():
     ]
 
 
-def compiled_in(found):
-    assert found["reason"] is None
-    assert min(found["ideal_ms"], found["kernels"], found["operations"]) > 0
-    return found
+def compile_it(folder, *words):
+    """The report of the command, and the analyses in it."""
+    output = folder / "compiled.json"
+    command = [sys.executable, "-m", "tools.compiled", *words, "--output", str(output)]
+    subprocess.run(command, check=True)
+    report = json.loads(output.read_text())
+    found = [row[mode] for row in report["rows"] for mode in (*MODES, "training") if mode in row]
+    for one in found:
+        assert one["reason"] is None
+        assert min(one["ideal_ms"], one["kernels"], one["operations"]) > 0
+    return report, found
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("device", PLUGINS)
 @pytest.mark.parametrize(
-    ("settings", "modes"),
+    ("settings", "kernels"),
     [
-        ("--sizes 4x8x2 --scopes 3 --implementations auto --kernels 1", MODES),
-        (f"--models {NETWORK}", ["training"]),
+        ("--sizes 4x8x2 --scopes 3 --implementations auto --kernels 1", [1] * 4),
+        (f"--models {NETWORK}", [0]),
     ],
 )
-def test_compiles_for_a_device_that_is_not_there(tmp_path, device, settings, modes):
+def test_compiles_for_a_device_that_is_not_there(tmp_path, device, settings, kernels):
     needs.check("jax", PLUGINS[device])
-    output = tmp_path / "compiled.json"
-    benchmark = [sys.executable, "-m", "tools.compiled", "--device", device]
-    subprocess.run([*benchmark, *settings.split(), "--output", str(output)], check=True)
-    report = json.loads(output.read_text())
-    for row in report["rows"]:
-        for mode in modes:
-            found = compiled_in(row[mode])
-            assert found["argument_bytes"] < found["hbm_bytes"]
-            assert found["hbm_bytes"] < report["hardware"]["device"]["memory_bytes"]
-            assert len(found["most_expensive"]) == (mode != "training")
-    if modes == ["training"]:  # weights, momenta and averages in float32 at least
-        assert report["rows"][0]["training"]["argument_bytes"] > 3 * 4 * 855_544
+    report, found = compile_it(tmp_path, "--device", device, *settings.split())
+    for one in found:
+        assert one["argument_bytes"] < one["hbm_bytes"]
+        assert one["hbm_bytes"] < report["hardware"]["device"]["memory_bytes"]
+    assert [len(one["most_expensive"]) for one in found] == kernels
+    if "--models" in settings:  # weights, momenta and averages in float32 at least
+        assert found[0]["argument_bytes"] > 3 * 4 * 855_544
 
 
 @pytest.mark.slow
 @pytest.mark.needs(TPU_PYTHON, "jax", PLUGINS["v5e"])
 def test_compiles_a_step_of_tensorflow(tmp_path):
-    output = tmp_path / "compiled.json"
-    words = ["--device", "v5e", "--models", NETWORK, "--output", str(output)]
-    words += ["--tensorflow", TPU_PYTHON]
-    subprocess.run([sys.executable, "-m", "tools.compiled", *words], check=True)
-    report = json.loads(output.read_text())
-    found = compiled_in(report["rows"][0]["training"])
+    words = ["--device", "v5e", "--models", NETWORK, "--tensorflow", TPU_PYTHON]
+    report, (found,) = compile_it(tmp_path, *words)
     # Weights, momenta and averages, updated in place: nothing of them counts twice.
     assert 3 * 4 * 855_544 < found["argument_bytes"] < 4 * 4 * 855_544
     assert report["backend"] == "tensorflow"

@@ -1,7 +1,5 @@
 """Parameters and FLOPs of detectors; those of the Model Garden's heads are counted by hand."""
 
-from pathlib import Path
-
 import pytest
 from support.backends import counts_memory
 from support.detectors import drawn, sharded  # noqa: F401
@@ -23,11 +21,10 @@ def conv(size, inputs, outputs):
 @pytest.mark.slow
 def test_heads_by_hand():
     parts = cost.count("mobilenet_v2", SIZE, IDS)
-    sides = {level: SIZE // 2**level for level in range(2, 7)}
-    everywhere = sum(side**2 for side in sides.values())
-    lateral = sum(sides[n] ** 2 * conv(1, c, 256) for n, c in enumerate(CHANNELS, 2))
-    after = sum(sides[level] ** 2 for level in sides) * conv(3, 256, 256)
-    assert parts["pyramid"].flops == 2 * (lateral + after)
+    areas = [(SIZE // 2**level) ** 2 for level in range(2, 7)]
+    everywhere = sum(areas)
+    lateral = sum(area * conv(1, c, 256) for area, c in zip(areas, CHANNELS, strict=False))
+    assert parts["pyramid"].flops == 2 * (lateral + everywhere * conv(3, 256, 256))
     # An anchor of each of three shapes: a score and four numbers of a box.
     proposals = conv(3, 256, 256) + conv(1, 256, 3) + conv(1, 256, 12)
     assert parts["proposals"].flops == 2 * everywhere * proposals
@@ -53,18 +50,12 @@ def asked(monkeypatch) -> list:
     return asked
 
 
-def describe_shards(masks: bool) -> None:
-    part = Part(images=1, objects=1)
-    described = Dataset(categories={1: "a"}, train=part, val=part, masks=masks)
-    Path(DESCRIPTION).write_text(described.model_dump_json())
-
-
 @pytest.mark.usefixtures("asked")
 def test_command_prints_a_table(capsys):
-    cost.main(["lambda_resnet50", "mobilenet_v2", "--image_size", "128"])
-    *_, row, last = capsys.readouterr().out.splitlines()
-    assert row == "| lambda_resnet50 | 0.00 | 0.00 | 0.00 | 0.00 |"
-    assert last.startswith("| mobilenet_v2 |")
+    names = ["lambda_resnet50", "mobilenet_v2"]
+    cost.main([*names, "--image_size", "128"])
+    rows = [f"| {name} | 0.00 | 0.00 | 0.00 | 0.00 |" for name in names]
+    assert capsys.readouterr().out.splitlines()[-2:] == rows
 
 
 @pytest.mark.parametrize(
@@ -80,7 +71,9 @@ def test_command_prints_a_table(capsys):
 )
 def test_masks_are_those_of_the_data(asked, here, capsys, arguments, in_shards, expected):
     if in_shards is not None:
-        describe_shards(in_shards)
+        part = Part(images=1, objects=1)
+        described = Dataset(categories={1: "a"}, train=part, val=part, masks=in_shards)
+        (here / DESCRIPTION).write_text(described.model_dump_json())
     if expected is None:
         with pytest.raises(ValueError, match=r"masks: expected shards with masks\. Received: '\."):
             cost.main(["mobilenet_v2", *arguments])
@@ -100,7 +93,5 @@ def test_step_on_shards_without_masks(sharded, capsys):  # noqa: F811
     assert head.endswith("| s / step | GB |")
     seconds, memory = row.strip("| ").split(" | ")[-2:]
     assert float(seconds) > 0
-    if counts_memory():
-        assert 0.05 < float(memory) < 8  # more than its weights
-    else:
-        assert memory == "-"
+    # More than its weights.
+    assert 0.05 < float(memory) < 8 if counts_memory() else memory == "-"

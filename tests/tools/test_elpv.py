@@ -1,7 +1,5 @@
 """Solar cells: halves without a module in common."""
 
-import itertools
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -27,24 +25,22 @@ def test_folders(cells, tmp_path, capsys):
     arguments = ["--input", str(cells), "--output", str(tmp_path / "new"), "--size", "8"]
     main(arguments)
     assert capsys.readouterr().out.startswith("wrote 2 images to train on and 2 to test on to ")
-    found = {path.name: path.parent.name for path in (tmp_path / "new").glob("*/*/*.png")}
-    names = ("defective", "intact", "defective", "intact")
-    assert found == {f"c{number}.png": name for number, name in enumerate(names)}
-    for part in ("train", "val"):  # each type has a run in both
-        assert len(list((tmp_path / "new" / part).glob("*/*.png"))) == 2
-    (path,) = (tmp_path / "new").glob("*/*/c3.png")
-    np.testing.assert_array_equal(Image.open(path), np.full((8, 8), 150))
+    paths = sorted((tmp_path / "new").glob("*/*/*.png"), key=lambda path: path.name)
+    assert [path.name for path in paths] == ["c0.png", "c1.png", "c2.png", "c3.png"]
+    assert [path.parent.name for path in paths] == ["defective", "intact"] * 2
+    # Each type has a run in both.
+    assert sorted(path.parts[-3] for path in paths) == ["train", "train", "val", "val"]
+    np.testing.assert_array_equal(Image.open(paths[3]), np.full((8, 8), 150))
     with pytest.raises(ValueError, match="output: expected a new folder"):
         main(arguments)
 
 
 def test_runs_stay_together():
     kinds = ["mono"] * 3 * CELLS + ["poly"] * (CELLS + 12) + ["mono"] * CELLS
-    runs = [CELLS] * 4 + [12, CELLS]
-    begins = np.cumsum([0, *runs])
+    begins = np.cumsum([*[CELLS] * 4, 12])
     splits = [split(kinds, seed) for seed in range(20)]
     for training in splits:
-        parts = [training[first:last] for first, last in itertools.pairwise(begins)]
+        parts = np.split(training, begins)
         assert all(part.all() or not part.any() for part in parts)
         assert sum(part.all() for part in parts) == 3  # two of mono, one of poly
     assert len({training.tobytes() for training in splits}) > 5
@@ -52,13 +48,12 @@ def test_runs_stay_together():
 
 
 def test_wrong_input(cells, tmp_path):
-    arguments = ["--input", str(cells), "--output", str(tmp_path / "new")]
+    arguments = ["--output", str(tmp_path / "new"), "--input"]
     with pytest.raises(ValueError, match=r"folder with labels.csv. Received: '.*nothing'"):
-        main(["--input", str(tmp_path / "nothing"), *arguments[2:]])
-    (cells / "labels.csv").write_text(LABELS + "images/c4.png 1.0 mono\n")
-    with pytest.raises(ValueError, match=r"image 'images/c4.png' of line 5"):
-        main(arguments)
-    (cells / "labels.csv").write_text(LABELS + "images/c3.png high mono\n")
-    with pytest.raises(ValueError, match="probability and type in line 5 of"):
-        main(arguments)
+        main([*arguments, str(tmp_path / "nothing")])
+    lines = {"c4.png 1.0": "image 'images/c4.png' of line 5", "c3.png high": "type in line 5 of"}
+    for line, message in lines.items():
+        (cells / "labels.csv").write_text(f"{LABELS}images/{line} mono\n")
+        with pytest.raises(ValueError, match=message):
+            main([*arguments, str(cells)])
     assert not (tmp_path / "new").exists()

@@ -3,7 +3,6 @@
 import itertools
 import json
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -90,9 +89,8 @@ def test_only_what_is_missing_is_trained(trained):
 def test_rows_and_verdicts_of_the_file(trained):
     report, experiment = trained.run(), Experiment(**TINY)
     assert report["rows"] == [*rows(experiment, report), *claims(experiment, report)]
-    first = report["rows"][0]
-    assert (first["table"], first["row"], first["seeds"]) == ("First", "lambda", 3)
-    assert (first["accuracy"], first["accuracy_sd"]) == (1, 1)
+    first = {"table": "First", "row": "lambda", "seeds": 3, "accuracy": 1, "accuracy_sd": 1}
+    assert report["rows"][0].items() >= first.items()
     verdicts = [(one["metric"], one["claim"], one["verdict"]) for one in claims(experiment, report)]
     assert verdicts == [
         ("accuracy", "lambda > convolution", "contradicted"),
@@ -100,25 +98,21 @@ def test_rows_and_verdicts_of_the_file(trained):
         ("calibration_error", "lambda > convolution", "supported"),
         ("calibration_error", "few = convolution", "no difference found"),
     ]
-    for one in report["runs"]:  # Nothing is concluded from two seeds.
-        one["seed"] += 10 * (one["seed"] == 2)
-    report["runs"] = [one for one in report["runs"] if one["seed"] < 3]
-    assert claims(experiment, report) == []
+    report["runs"] = [one for one in report["runs"] if one["seed"] < 2]
+    assert claims(experiment, report) == []  # Nothing is concluded from two seeds.
 
 
 @pytest.mark.parametrize("seeds", [3, 6])
 def test_paired_t_test(seeds):
     random = np.random.default_rng(seeds)
     first, second = random.normal(1, 1, seeds), random.normal(0, 1, seeds)
-    found, expected = compare(first, second), stats.ttest_rel(first, second)
-    interval = expected.confidence_interval(0.95)
-    assert found.seeds == seeds
-    assert found.difference == pytest.approx((first - second).mean())
-    assert (found.low, found.high) == pytest.approx(tuple(interval))
+    differences, found = first - second, compare(first, second)
+    expected = stats.ttest_rel(first, second)
+    assert (found.seeds, found.difference) == pytest.approx((seeds, differences.mean()))
+    assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
     assert found.p == pytest.approx(expected.pvalue)
     # Of so large a true difference, about 80 % of such experiments find one.
-    error = (first - second).std(ddof=1)
-    drawn = random.normal(found.detectable, error, (4000, seeds))
+    drawn = random.normal(found.detectable, differences.std(ddof=1), (4000, seeds))
     power = (stats.ttest_1samp(drawn, 0, axis=1).pvalue < 0.05).mean()
     assert power == pytest.approx(0.8, abs=0.08)
 
@@ -135,12 +129,11 @@ def test_verdicts():
 
 
 @pytest.fixture
-def prepared(tmp_path) -> Path:
+def prepared(tmp_path):
     """The folder of a data set of TFDS, of noise; its labels are their numbers, modulo three."""
-    splits = {"train": noise(6, 0), "test": noise(3, 1)}
-    examples = {split: [*zip(*one, strict=True)] for split, one in splits.items()}
+    train, test = ([*zip(*noise(*one), strict=True)] for one in ((6, 0), (3, 1)))
     image = tfds.features.Image(shape=(8, 8, 1))
-    write_tfds(tmp_path, "noise", examples, image=image)
+    write_tfds(tmp_path, "noise", {"train": train, "test": test}, image=image)
     return tmp_path
 
 
@@ -177,8 +170,7 @@ def test_moved_and_corrupted_images_are_near_the_originals():
 
 
 def test_the_fastest_round_counts(trained):
-    rounds = itertools.cycle([9, 3, 2, 4, 5, 6])  # the first one compiles
-    clock = itertools.chain.from_iterable((0, seconds) for seconds in rounds)
+    clock = itertools.cycle([0, 9, 0, 3, 0, 2, 0, 4, 0, 5, 0, 6])  # the first round compiles
     times = trained.run(clock=clock.__next__, timed=True)["times"]
     assert {one["ms"] for one in times} == {1000 * 2 / module.TIMED_STEPS}
 
@@ -214,10 +206,7 @@ def test_halves_of_solar_cells(cells):
             np.testing.assert_array_equal(part.labels == 0, part.images[:, 0, 0, 0] >= 200)
         shades = [{*(part.images[:, 0, 0, 0] % 50).tolist()} for part in (train, test)]
         assert not set.intersection(*shades)
-    assert data(8, 0)[0].images.shape == (120, 8, 8, 1)
     assert len({train.images.tobytes() for train, _ in halves}) > 1
-    with pytest.raises(ValueError, match=r"folder with labels\.csv"):
-        module.load(Experiment(**CELLS), cells / "images")
 
 
 @pytest.mark.parametrize("held_out", [0, 2])
@@ -234,9 +223,8 @@ def test_held_out_images_are_not_trained_on(held_out, prepared):
 
 def test_every_seed_and_size_has_its_images(cells, trained):
     report = trained.run(CELLS, data=module.load(Experiment(**CELLS), cells))
-    assert [(size, seed) for size, seed, _ in trained.seen] == [
-        (size, seed) for seed in range(3) for size in (16, 8)
-    ]
+    expected = [(size, seed) for seed in range(3) for size in (16, 8)]
+    assert [(size, seed) for size, seed, _ in trained.seen] == expected
     for size, _, images in trained.seen:
         assert (images.shape, images.dtype) == ((120, size, size, 1), "float32")
         assert abs(images.mean()) < 1e-5
@@ -244,32 +232,20 @@ def test_every_seed_and_size_has_its_images(cells, trained):
 
 
 def test_results_without_later_settings_are_those_of_the_defaults(trained):
-    report, experiment = trained.run(), Experiment(**TINY)
+    report, settings = trained.run(), Experiment(**TINY).settings("few")
     for one in report["runs"]:
         for name in module.LATER:
             del one["settings"][name]
-    assert len(module.found(report, "runs", experiment.settings("few"))) == 3
-    from_weights = {**TINY, "rows": {**TINY["rows"], "few": {**ROW, "weights": "w.weights.h5"}}}
-    assert module.found(report, "runs", Experiment(**from_weights).settings("few")) == []
-
-
-def test_classes_count_as_much():
-    settings, labels = Experiment(**CELLS).settings("small"), np.array([0, 1, 1, 1, 1, 1, 1, 1])
-    train = Images(np.ones((8, 8, 8, 1), "float32"), labels)
-    for seed in range(3):
-        batches = [*module.batches_of(settings, seed, train, 2)]
-        assert len(batches) == 2
-        for _, classes, weights in batches:
-            np.testing.assert_allclose(weights, np.where(classes == 0, 4, 4 / 7))
+    assert len(module.found(report, "runs", settings)) == 3
+    assert module.found(report, "runs", {**settings, "weights": "w.weights.h5"}) == []
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_row_of_few_images_trains_on_these_alone(weighted):
     """Others for each seed; they alone count for the weights of the classes."""
-    parts = set()
-    settings = Experiment(**{**TINY, "class_weights": weighted}).settings("few")
+    parts, settings = set(), Experiment(**{**TINY, "class_weights": weighted}).settings("few")
     shades = np.arange(24.0, dtype="float32").repeat(64).reshape(24, 8, 8, 1)
-    train = Images(shades, np.arange(24) % 2)
+    train = Images(shades, np.arange(24) % 3 // 2)  # one in three is of class 1
     for seed in range(3):
         batches = [*module.batches_of(settings, seed, train, 9)]
         seen = np.concatenate([images[:, 0, 0, 0] for images, *_ in batches])
@@ -289,8 +265,8 @@ def test_metrics_of_two_classes():
     model = type("Model", (), {"predict": lambda *_, **__: logits})
     found = module.evaluate(model, {"accuracy": logits}, labels)
     # One of two defective cells found, with one false alarm; 5 of 6 pairs are in order.
-    assert (found["accuracy"], found["f1"]) == (60, 50)
-    assert found["roc_auc"] == pytest.approx(100 * 5 / 6)
+    expected = (60, 50, 100 * 5 / 6)
+    assert (found["accuracy"], found["f1"], found["roc_auc"]) == pytest.approx(expected)
     assert "corrupted" not in found
 
 
@@ -316,7 +292,6 @@ def test_wrong_files(change, message, tmp_path):
 @pytest.mark.parametrize("name", ["fashion_mnist", "fashion_mnist_rates"])
 def test_experiments_of_the_project(name):
     experiment = Experiment(**read_settings(f"tools/experiments/{name}.yaml"))
-    order = dict.fromkeys(experiment.order())
-    assert {row for row, _ in order} == experiment.rows.keys()
-    networks = [json.dumps(experiment.settings(row)) for row in experiment.rows]
-    assert len(set(networks)) == len(networks)
+    assert {row for row, _ in experiment.order()} == experiment.rows.keys()
+    networks = {json.dumps(experiment.settings(row)) for row in experiment.rows}
+    assert len(networks) == len(experiment.rows)

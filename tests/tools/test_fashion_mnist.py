@@ -16,12 +16,6 @@ from zoo.data.load import load_data
 COUNTS = {"train": 12, "t10k": 5}
 
 
-def idx(values: np.ndarray) -> bytes:
-    """The bytes of an IDX file: type and rank, sizes, values."""
-    sizes = np.array(values.shape, ">u4").tobytes()
-    return bytes([0, 0, 8, values.ndim]) + sizes + values.tobytes()
-
-
 def compress(content: bytes, name: str, time: int) -> bytes:
     """A gzip file as the authors wrote them, with name and time."""
     file = io.BytesIO()
@@ -38,17 +32,18 @@ def originals(monkeypatch):
         images = random.integers(0, 256, (count, 28, 28), "uint8")
         for kind, values in ("images-idx3", images), ("labels-idx1", np.arange(count) % 10):
             stem = f"{part}-{kind}-ubyte"
-            content = idx(values.astype("uint8"))
+            # An IDX file: type and rank, sizes, values.
+            head = bytes([0, 0, 8, values.ndim]) + np.array(values.shape, ">u4").tobytes()
+            content = head + values.astype("uint8").tobytes()
             files[f"{stem}.gz"] = compress(content, stem, TIMES[part[:2]])
+    url, info = mnist.FashionMNIST.URL, tfds.core.download.checksums.UrlInfo
     infos = {
-        mnist.FashionMNIST.URL + name: tfds.core.download.checksums.UrlInfo(
-            len(content), hashlib.sha256(content).hexdigest(), name
-        )
+        url + name: info(len(content), hashlib.sha256(content).hexdigest(), name)
         for name, content in files.items()
     }
     monkeypatch.setattr(mnist.FashionMNIST, "url_infos", infos)
-    for name, part in (("_TRAIN_EXAMPLES", "train"), ("_TEST_EXAMPLES", "t10k")):
-        monkeypatch.setattr(mnist, name, COUNTS[part])
+    monkeypatch.setattr(mnist, "_TRAIN_EXAMPLES", COUNTS["train"])
+    monkeypatch.setattr(mnist, "_TEST_EXAMPLES", COUNTS["t10k"])
     return files
 
 
@@ -58,8 +53,7 @@ def package(originals, tmp_path):
     folder = tmp_path / "package"
     folder.mkdir()
     for name, content in originals.items():
-        content = bytearray(compress(gzip.decompress(content), "", 1591347949))
-        (folder / name).write_bytes(content)
+        (folder / name).write_bytes(compress(gzip.decompress(content), "", 1591347949))
     return folder
 
 
@@ -74,8 +68,8 @@ def test_prepared_from_the_package(package, originals, tmp_path, capsys, files):
     source = {"source": "tfds", "name": "fashion_mnist", "dir": str(tmp_path / "tfds")}
     config = DataConfig(**source, test_split="test", batch_size=4, resize="squash")
     images, labels = load_data(config, 28).test.sample(5)
-    pixels = gzip.decompress(originals["t10k-images-idx3-ubyte.gz"])[16:]
-    gray = np.frombuffer(pixels, "uint8").reshape(5, 28, 28, 1)
+    content = gzip.decompress(originals["t10k-images-idx3-ubyte.gz"])
+    gray = np.frombuffer(content[16:], "uint8").reshape(5, 28, 28, 1)
     order = np.argsort(labels)
     assert labels[order].tolist() == [0, 1, 2, 3, 4]
     np.testing.assert_array_equal(images[order], np.repeat(gray, 3, -1))

@@ -26,7 +26,7 @@ INSIDE = 14 * 3 - 1
 
 
 def kernels(name: str) -> dict[str, Kernel]:
-    text = (Path(__file__).with_name("programs") / f"{name}.txt").read_text()
+    text = (Path(__file__).parent / "programs" / f"{name}.txt").read_text()
     return {kernel.name: kernel for kernel in kernels_of(text)}
 
 
@@ -46,6 +46,7 @@ def the_kernel(name: str) -> Kernel:
         ("h100_ew", 2 * 1024**2, 3 * 1024**2),
         ("h100_slice", 16 * 4096, 2 * 16 * 4096),
         ("h100_sum", 4096**2, 4096**2 + 4096),
+        ("gemm", 2 * 4 * 8 * 16, 2 * (4 * 8 + 8 * 16 + 4 * 16)),  # of a library, in float32
         # One operand was copied to the chip before.
         ("v5e_product", 2 * 1024 * 2048 * 512, 2048 * 512 + 1024 * 512),
         ("v5e_conv", 2 * 8 * 64 * 128 * INSIDE**2, KERNEL + OUTPUTS),
@@ -78,24 +79,17 @@ def test_loops_count_as_often_as_they_run():
     found = kernels("loop")
     assert {kernel.calls for kernel in found.values()} == {8}
     assert found["twice"].operations == 8 * 100
-    indices = 2 * 4
-    assert found["row"].bytes_accessed == 8 * (F32 * 2 * 100 + indices)
-    assert found["new"].bytes_accessed == 8 * (F32 * 2 * 100 + indices)  # in place
-
-
-def test_a_product_of_a_library():
-    (kernel,) = kernels("gemm").values()
-    assert kernel.operations == 2 * 4 * 8 * 16
+    for name in ("row", "new"):  # the latter in place; both with two indices
+        assert found[name].bytes_accessed == 8 * (F32 * 2 * 100 + 2 * 4)
 
 
 def test_ideal_times():
     """Of an H100 by its peaks, of a TPU by XLA's cycles; each call is launched."""
-    h100, v5e = DEVICES["h100"], DEVICES["v5e"]
     moves = Kernel("name", "", calls=3, bytes_accessed=3.35e9, operations=1e9, cycles=0)
     computes = Kernel("name", "", calls=1, bytes_accessed=1e3, operations=989e9, cycles=1.5e6)
-    assert h100.seconds(moves) == pytest.approx(1e-3 + 3 * 2e-6)
-    assert h100.seconds(computes) == pytest.approx(1e-3 + 2e-6)
-    assert v5e.seconds(computes) == pytest.approx(1e-3)
+    assert DEVICES["h100"].seconds(moves) == pytest.approx(1e-3 + 3 * 2e-6)
+    assert DEVICES["h100"].seconds(computes) == pytest.approx(1e-3 + 2e-6)
+    assert DEVICES["v5e"].seconds(computes) == pytest.approx(1e-3)
     assert all(device.source for device in DEVICES.values())
 
 

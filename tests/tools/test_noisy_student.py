@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.commands import write
 
 from tools import noisy_student as module
 from tools.noisy_student import main, verdicts
@@ -17,20 +18,17 @@ def commands(monkeypatch):
 
     def command(verb, *arguments):
         found.append(" ".join(map(str, (verb, *arguments))))
-        named = dict(itertools.pairwise(arguments))
+        named = dict(itertools.pairwise(map(str, arguments)))
         if verb == "train":
-            folder = Path(named["--output_dir"])
-            folder.mkdir(parents=True)
-            (folder / "metrics.json").write_text('{"training_seconds": 90}')
+            write({f"{named['--output_dir']}/metrics.json": {"training_seconds": 90}})
         elif verb == "evaluate":
-            name, seed = Path(named["--run"]).name, int(Path(named["--run"]).parent.name[-1])
-            top1 = {"teacher": 0.7, "noise_alone": 0.6, "student_1": 0.6, "student_2": 0.7}[name]
-            Path(named["--output"]).mkdir()
-            report = {"top1": top1 + seed / 1000, "calibration": {"temperature": 0.5 + top1}}
-            (Path(named["--output"]) / "evaluation.json").write_text(json.dumps(report))
+            run = Path(named["--run"])
+            top1 = 0.7 if run.name in ("teacher", "student_2") else 0.6
+            report = {"top1": top1 + int(run.parent.name[-1]) / 1000}
+            report["calibration"] = {"temperature": 0.5 + top1}
+            write({f"{named['--output']}/evaluation.json": report})
         elif verb == "pseudo_label select":
-            Path(named["--output"]).mkdir()
-            (Path(named["--output"]) / "select.json").touch()
+            write({f"{named['--output']}/select.json": {}})
 
     monkeypatch.setattr(module, "_command", command)
     return found
@@ -66,12 +64,11 @@ def test_commands_and_results(commands, tmp_path, capsys):
         select.format(2),
         *network("student_2", f"{noise} --data.pseudo.dir RUNS/selected2"),
     ]
-    report = json.loads(output.read_text("utf-8"))
-    runs = [one for one in report["rows"] if one["kind"] == "run"]
+    rows = json.loads(output.read_text("utf-8"))["rows"]
+    runs = [one for one in rows if one["kind"] == "run"]
     assert {one["minutes"] for one in runs} == {1.5}
     assert [one["accuracy"] for one in runs[4:8]] == pytest.approx([70.1, 60.1, 60.1, 70.1])
-    claims = [(one["claim"], one["verdict"]) for one in report["rows"] if one["kind"] == "claim"]
-    assert claims == [
+    assert [(one["claim"], one["verdict"]) for one in rows if one["kind"] == "claim"] == [
         ("student 1 > teacher", "contradicted"),
         ("student 1 > noise alone", "no difference found"),
         ("student 2 > teacher", "no difference found"),
@@ -84,14 +81,12 @@ def test_commands_and_results(commands, tmp_path, capsys):
 def test_finished_parts_are_not_repeated(commands, tmp_path):
     arguments = ["--folder", str(tmp_path), "--output", str(tmp_path / "r.json"), "--seeds", "4"]
     main(arguments)
-    count = len(commands)
-    (tmp_path / "seed4" / "student_1" / "metrics.json").unlink()  # as if killed
-    (tmp_path / "seed4" / "student_1").rename(tmp_path / "gone")
+    commands.clear()
+    run = tmp_path / "seed4" / "student_1"
+    run.rename(tmp_path / "gone")
     main(arguments)
-    again = commands[count:]
-    assert [one.split()[0] for one in again] == ["train", "evaluate", "evaluate"]
-    assert "--output_dir" in again[0]
-    assert "student_1" in again[0]
+    assert [one.split()[0] for one in commands] == ["train", "evaluate", "evaluate"]
+    assert f"--output_dir {run} " in commands[0]
 
 
 def test_two_seeds_decide_nothing():
