@@ -17,8 +17,7 @@ class Handler(SimpleHTTPRequestHandler):
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
     """The site that `make docs` built, on a server of static files."""
-    handler = partial(Handler, directory=needs.SITE)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=needs.SITE)) as server:
         threading.Thread(target=server.serve_forever).start()
         yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()

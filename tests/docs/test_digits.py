@@ -17,8 +17,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 @pytest.mark.one_backend
 def test_it_is_as_good_as_the_page_says():
-    onnxruntime = needs.package("onnxruntime")
-    session = onnxruntime.InferenceSession(DOCS / "_static" / "digits.onnx")
+    session = needs.package("onnxruntime").InferenceSession(DOCS / "_static" / "digits.onnx")
     _, (digits, labels) = Digits(DataConfig()).arrays()
     images = np.stack([resize_center(one, Preprocessing(32, 1.0, "bilinear")) for one in digits])
     (probabilities,) = session.run(["probabilities"], {"images": images})

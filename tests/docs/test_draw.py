@@ -113,10 +113,9 @@ def test_drawings_become_images_as_in_training(page):
     inputs = {"levels": levels.reshape(-1, 64).tolist(), "strokes": list(map(traced, levels))}
     program = Path(__file__).with_name("draw.js").read_text("utf-8")
     images, fill, small, of_images, of_lines = page.evaluate(program, inputs)
-    preprocessing = Preprocessing(SIDE, 1.0, "bilinear")
     for image, gray in zip(images, levels, strict=False):
         pixels = np.repeat(np.round(gray[..., None] * (255 / 16)), 3, -1).astype("uint8")
-        expected = resize_center(pixels, preprocessing)
+        expected = resize_center(pixels, Preprocessing(SIDE, 1.0, "bilinear"))
         np.testing.assert_allclose(np.reshape(image, expected.shape), expected, atol=1e-3)
     fill = np.reshape(fill, levels.shape)
     assert (fill.min(), fill.max()) == (0, 16)

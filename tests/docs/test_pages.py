@@ -30,8 +30,7 @@ def open_page(browser, address) -> Iterator:
 
 
 def test_first_figure_is_shown_whole_with_legible_letters(open_page):
-    page = open_page("docs/index")
-    figure = page.locator("article img").first
+    figure = open_page("docs/index").locator("article img").first
     assert figure.get_attribute("src").endswith("_training.svg")
     box, natural = figure.bounding_box(), figure.evaluate("image => image.naturalWidth")
     assert box["x"] + box["width"] <= WIDTH
@@ -41,8 +40,8 @@ def test_first_figure_is_shown_whole_with_legible_letters(open_page):
 def test_names_of_networks_do_not_break(open_page):
     links = open_page("docs/models").locator("article td:first-child a")
     assert links.count() > 60
-    lines = links.evaluate_all("links => links.map((one) => one.getClientRects().length)")
-    assert set(lines) == {1}
+    lines = "links => links.map((one) => one.getClientRects().length)"
+    assert {*links.evaluate_all(lines)} == {1}
 
 
 def test_reasons_are_on_the_page(open_page):
@@ -50,8 +49,7 @@ def test_reasons_are_on_the_page(open_page):
     assert cells.count() >= 6
     ends = cells.evaluate_all("cells => cells.map((one) => one.getBoundingClientRect().right)")
     assert max(ends) <= WIDTH
-    head = cells.first.evaluate("cell => getComputedStyle(cell, '::before').content")
-    assert "reason" in head
+    assert "reason" in cells.first.evaluate("cell => getComputedStyle(cell, '::before').content")
 
 
 def test_notebooks_have_tables_sharp_figures_and_one_gray(open_page):

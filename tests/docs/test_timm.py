@@ -21,8 +21,7 @@ ROWS = list(csv.DictReader(FILE.read_text("utf-8").splitlines()))
 def test_timm_measured_all_of_its_networks():
     assert len(VALUES) == len(RESULTS)
     assert {one.network for one in RESULTS} == NAMES
-    sets = {of for quantity, of in MEASURED if quantity == "top-1, %"}
-    assert sets == {*TEST_SETS.values()}
+    assert {of for quantity, of in MEASURED if quantity == "top-1, %"} == {*TEST_SETS.values()}
     for name, (quantity, of) in product(NAMES, MEASURED):
         # Those with 3-d convolutions were not measured with channels last.
         is_there = "channels last" not in of or name not in ATTENTION

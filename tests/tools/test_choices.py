@@ -40,10 +40,8 @@ def test_networks_have_a_file_in_columns_of_timm(tmp_path, capsys):
     assert "Rows to put first" not in printed
     (row,) = csv.DictReader((tmp_path / "device.csv").read_text().splitlines())
     expected = {"model": "resnet50:placement=LLLL", "param_count": "25.56"}
-    for kind, images, step, batch in (
-        ("infer", "2000.0", "4.0", "8"),
-        ("train", "444.44", "9.0", "4"),
-    ):
-        expected |= {f"{kind}_samples_per_sec": images, f"{kind}_step_time": step}
-        expected |= {f"{kind}_batch_size": batch, f"{kind}_img_size": "160"}
+    columns = ("samples_per_sec", "step_time", "batch_size", "img_size")
+    for kind, values in {"infer": "2000.0 4.0 8 160", "train": "444.44 9.0 4 160"}.items():
+        named = zip(columns, values.split(), strict=True)
+        expected |= {f"{kind}_{name}": value for name, value in named}
     assert row == expected

@@ -37,10 +37,9 @@ def test_folders(cells, tmp_path, capsys):
 
 def test_runs_stay_together():
     kinds = ["mono"] * 3 * CELLS + ["poly"] * (CELLS + 12) + ["mono"] * CELLS
-    begins = np.cumsum([*[CELLS] * 4, 12])
     splits = [split(kinds, seed) for seed in range(20)]
     for training in splits:
-        parts = np.split(training, begins)
+        parts = np.split(training, np.cumsum([*[CELLS] * 4, 12]))
         assert all(part.all() or not part.any() for part in parts)
         assert sum(part.all() for part in parts) == 3  # two of mono, one of poly
     assert len({training.tobytes() for training in splits}) > 5

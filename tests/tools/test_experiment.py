@@ -261,9 +261,8 @@ def test_a_row_of_few_images_trains_on_these_alone(weighted):
 
 def test_metrics_of_two_classes():
     logits = np.array([[2, 0], [0, 1], [1, 3], [1, 0], [0, 4]], float)
-    labels = np.array([0, 0, 1, 1, 1])
     model = type("Model", (), {"predict": lambda *_, **__: logits})
-    found = module.evaluate(model, {"accuracy": logits}, labels)
+    found = module.evaluate(model, {"accuracy": logits}, np.array([0, 0, 1, 1, 1]))
     # One of two defective cells found, with one false alarm; 5 of 6 pairs are in order.
     expected = (60, 50, 100 * 5 / 6)
     assert (found["accuracy"], found["f1"], found["roc_auc"]) == pytest.approx(expected)

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from support import leftovers
+from support import leftovers, networks
 
 from tools.lowering import functional
 from zoo.train.loop import TrainingModel
@@ -17,13 +17,9 @@ TPU_PYTHON = ".venv-tpu/bin/python"
 
 def test_step_without_variables_is_the_same():
     """Weights, statistics, momenta, averages, seeds and metrics, in the order of the program."""
-    layers = keras.layers
-    first = [keras.Input((6, 6, 3)), layers.Conv2D(4, 3), layers.BatchNormalization()]
-    last = [layers.Flatten(), layers.Dropout(0.5), layers.Dense(3)]
-    network = keras.Sequential([*first, *last])
+    network = networks.linear_model((6, 6, 3), 3)
     model = TrainingModel(network, 1, 1, ema=0.9)
-    loss = keras.losses.CategoricalCrossentropy(from_logits=True)
-    model.compile(keras.optimizers.SGD(0.1, 0.9), loss)
+    model.compile(keras.optimizers.SGD(0.1, 0.9), "categorical_crossentropy")
     model._maybe_symbolic_build()
     images = tf.constant(np.random.default_rng(0).random((4, 6, 6, 3)), "float32")
     labels = tf.one_hot([0, 1, 2, 0], 3)
@@ -55,13 +51,10 @@ def test_other_operations_of_variables_are_refused():
 @pytest.mark.needs(TPU_PYTHON)
 def test_operations_that_tpus_lack_fail():
     code = "import tensorflow as tf; from tools.lowering import lower; "
-    code += "lower(lambda x: tf.image.resize(x, (8, 8), METHOD), tf.ones((1, 4, 4, 3)))"
-    options = {"env": {"TPU_SKIP_MDS_QUERY": "1", **leftovers.marks()}, "capture_output": True}
-    runs = [
-        subprocess.run(
-            [TPU_PYTHON, "-c", code.replace("METHOD", repr(method))], text=True, **options
-        )
-        for method in ("bilinear", "bicubic")
-    ]
+    code += "lower(lambda x: tf.image.resize(x, (8, 8), '{}'), tf.ones((1, 4, 4, 3)))"
+    environment = {"TPU_SKIP_MDS_QUERY": "1", **leftovers.marks()}
+    commands = [[TPU_PYTHON, "-c", code.format(method)] for method in ("bilinear", "bicubic")]
+    options = {"capture_output": True, "text": True, "env": environment}
+    runs = [subprocess.run(command, **options) for command in commands]
     assert [run.returncode for run in runs] == [0, 1]
     assert "ResizeBicubic" in runs[1].stderr

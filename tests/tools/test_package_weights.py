@@ -35,12 +35,11 @@ def runs(saved, tmp_path):
         model = {"name": "lambda_resnet14", "image_size": 28}
         data = {"source": "tfds", "name": "fashion_mnist", "resize": "squash"}
         training, folder = {"seed": seed, "epochs": 30}, tmp_path / f"run{seed}"
-        config = TrainConfig(output_dir=folder, model=model, data=data, training=training)
-        run_folder.start(config)
-        (config.output_dir / run_folder.MODEL).write_bytes(saved.read_bytes())
-        counts = {"test": {"accuracy": accuracy}, "test_images": 100, "training_images": 600}
-        names = list("abcdefghij")
-        run_folder.write_metrics(config.output_dir, {"class_names": names, **counts})
+        settings = {"model": model, "data": data, "training": training}
+        run_folder.start(TrainConfig(output_dir=folder, **settings))
+        (folder / run_folder.MODEL).write_bytes(saved.read_bytes())
+        results = {"class_names": list("abcdefghij"), "test": {"accuracy": accuracy}}
+        run_folder.write_metrics(folder, {**results, "test_images": 100, "training_images": 600})
     specs = tmp_path / SPECS
     specs.parent.mkdir(parents=True)
     specs.write_bytes((module.ROOT / SPECS).read_bytes())

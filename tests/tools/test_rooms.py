@@ -1,8 +1,10 @@
 """`python -m tools.rooms`: what belongs to a room, and what is missed without it."""
 
 import re
+from pathlib import Path
 
 import pytest
+from support.commands import write
 
 from tools import rooms
 
@@ -16,40 +18,33 @@ def test_every_row_is_there_and_the_room_has_files(name):
             assert rooms.entries((rooms.ROOT / file).read_text("utf-8"), table, key)
 
 
-def test_a_room_is_taken_out(tmp_path):
-    folder = tmp_path / "zoo"
-    for name in ("cli/__init__", "cli/commands", "one", "other/__init__"):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / f"{name}.py").touch()
+def test_a_room_is_taken_out(here):
     table = 'ROWS = {\n  "one": "zoo.one:run",\n  "more": {\n    "other": "zoo.other",\n  },\n}\n'
-    (folder / "cli" / "commands.py").write_text(table)
-    (folder / "one.py").write_text("def run():\n    from zoo import other\n")
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_one.py").write_text("from zoo.one import run, gone\n")
-    missing = "zoo.one:gone in tests/test_one.py"
-    assert rooms.dangling(tmp_path) == {missing}
-    rooms.take_out(tmp_path, rooms.Room(("zoo/other",), {}))
-    used = "zoo:other in zoo/one.py"
-    assert rooms.dangling(tmp_path) == {missing, used, "zoo.other: in zoo/cli/commands.py"}
-    path = ("zoo/cli/commands.py", "ROWS")
-    rooms.take_out(tmp_path, rooms.Room((), {path: ["other"]}))
-    assert rooms.dangling(tmp_path) == {missing, used}
-    assert eval((folder / "cli" / "commands.py").read_text().removeprefix("ROWS = ")) == {
-        "one": "zoo.one:run",
-        "more": {},
+    imports = {
+        "zoo/one.py": "def run():\n    from zoo import other\n",
+        "tests/test_one.py": "from zoo.one import run, gone\n",
     }
+    packages = dict.fromkeys(["zoo/cli/__init__.py", "zoo/other/__init__.py"], "")
+    write({"zoo/cli/commands.py": table, **imports, **packages})
+    missing = "zoo.one:gone in tests/test_one.py"
+    assert rooms.dangling(here) == {missing}
+    rooms.take_out(here, rooms.Room(("zoo/other",), {}))
+    used = "zoo:other in zoo/one.py"
+    assert rooms.dangling(here) == {missing, used, "zoo.other: in zoo/cli/commands.py"}
+    path = ("zoo/cli/commands.py", "ROWS")
+    rooms.take_out(here, rooms.Room((), {path: ["other"]}))
+    assert rooms.dangling(here) == {missing, used}
+    rows = eval(Path(path[0]).read_text().removeprefix("ROWS = "))
+    assert rows == {"one": "zoo.one:run", "more": {}}
     with pytest.raises(ValueError, match=r"expected the key 'other' in ROWS of commands\.py"):
-        rooms.take_out(tmp_path, rooms.Room((), {path: ["other"]}))
+        rooms.take_out(here, rooms.Room((), {path: ["other"]}))
 
 
-def test_pages_lose_lines_with_links_and_commands_of_the_room(tmp_path):
-    (tmp_path / "docs").mkdir()
-    page = tmp_path / "docs" / "page.md"
+def test_pages_lose_lines_with_links_and_commands_of_the_room(here):
     kept = "# Page\n\nSee [training](training.md).\npython -m zoo.demos\ntraining\n"
     gone = "[Guide](guide.md#flops) and more\nguide\nKEY=1 python -m zoo.demo \\\n  --run digits\n"
-    page.write_text(gone + kept)
-    (tmp_path / "docs" / "training.md").touch()
-    rooms.forget(page, tmp_path, re.compile(r"python -m zoo\.demo\b"))
+    write({"docs/page.md": gone + kept, "docs/training.md": ""})
+    rooms.forget(page := here / "docs" / "page.md", here, re.compile(r"python -m zoo\.demo\b"))
     assert page.read_text() == kept
 
 

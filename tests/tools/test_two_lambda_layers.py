@@ -22,8 +22,7 @@ def test_is_two_layers_with_a_normalization_between():
     for one in first.weights:
         one.assign(weights[one.path.partition("/")[2]])
     second.set_weights(layer.second.get_weights())
-    between = first(x) / np.sqrt(1 + layer.epsilon)
-    expected = second(keras.ops.relu(between))
+    expected = second(keras.ops.relu(first(x) / np.sqrt(1 + layer.epsilon)))
     np.testing.assert_allclose(layer(x), expected, atol=1e-5)
 
 

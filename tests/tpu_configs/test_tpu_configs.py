@@ -20,7 +20,6 @@ from zoo.registry import create_model, find_model
 from zoo.results import RESULTS
 from zoo.train.network import create_network
 
-IMAGENET, PSEUDO_LABELS = "ImageNet", "ImageNet + pseudo-labels"
 ABLATIONS, FINE_TUNE = "resnet50_llll_i224_90ep", "lambda_resnet26t_fine_tune"
 WARM_START, FASHION = "lambda_resnet50_warm_start", "lambda_resnet14_fashion_mnist"
 PHOTOS = "fine_tune"  # of any network
@@ -230,28 +229,28 @@ def test_published_results_are_those_of_the_tables():
 
     tests/zoo/test_results.py builds the networks of the results and counts.
     """
-    rows = {}
-    for one in RESULTS:
-        rows.setdefault(one.table, []).append(one)
+
+    def of(table):
+        return [one for one in RESULTS if one.table == table]
+
     for (depth, size), (*_, seconds, top1, with_pseudo_labels) in TABLE_20.items():
         named = f"lambda_resnet{depth}", size
-        of_row = [one for one in rows["Table 19"] if (one.network, one.image_size) == named]
-        found = {one.data: (one.top1, one.seconds) for one in of_row}
-        both = {IMAGENET: (top1, seconds), PSEUDO_LABELS: (with_pseudo_labels, seconds)}
-        assert found == {data: row for data, row in both.items() if row[0]}
-    assert {(one.network, one.image_size): one.top1 for one in rows["Table 14"]} == TABLE_14
+        of_row = [one for one in of("Table 19") if (one.network, one.image_size) == named]
+        both = {"ImageNet": top1, "ImageNet + pseudo-labels": with_pseudo_labels}
+        expected = {data: (value, seconds) for data, value in both.items() if value}
+        assert {one.data: (one.top1, one.seconds) for one in of_row} == expected
+    assert {(one.network, one.image_size): one.top1 for one in of("Table 14")} == TABLE_14
     for table, ablated in ABLATED.items():
         defaults = {"key_dim": 16, "num_heads": 4, "intra_depth": 1}
         recipes = [(defaults | overrides, top1) for overrides, top1 in ablated]
         published = [
             (defaults | one.arguments, one.top1)
-            for one in rows[table]
+            for one in of(table)
             if one.network in ("resnet50_llll", "resnet50_clll")
         ]
         assert all(row in published for row in recipes), table
-        others = [row for row in published if row not in recipes]
-        known = [(defaults, 78.4), (defaults | {"key_dim": 8}, 77.9)]
-        assert all(row in known for row in others), table
+        known = [*recipes, (defaults, 78.4), (defaults | {"key_dim": 8}, 77.9)]
+        assert all(row in known for row in published), table
 
 
 @every_recipe

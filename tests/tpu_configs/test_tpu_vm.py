@@ -160,7 +160,6 @@ def cloud(tmp_path):
     [
         ("preempted preempted 0", ["create"] * 3),
         ("0", ["ssh"] * 2),
-        ("0", ["ssh"] * 4),
         ("preempted 0", ["describe", "describe"]),
         ("preempted 0", ["create", "create", "scp", "ssh", "ssh", "ssh", "delete", "describe"]),
     ],

@@ -69,6 +69,7 @@ def test_layouts_of_timm():
     model, state = loaded(SMALL_TIMM)
     attention, block = "stages.2.1.self_attn", "c4_block2_2_lambda"
     projections = state[f"{attention}.qkv.weight"][:, :, 0, 0].T
+    embeddings = state[f"{attention}.conv_lambda.weight"][..., 0]
     values = {
         "stem2_conv/kernel": state["stem.conv2.conv.weight"].transpose(2, 3, 1, 0),
         f"{block}/query_kernel": projections[:, :64],
@@ -77,6 +78,7 @@ def test_layouts_of_timm():
         f"{block}/query_batch_norm/gamma": state[f"{attention}.norm_q.weight"],
         f"{block}/value_batch_norm/moving_variance": state[f"{attention}.norm_v.running_var"],
         f"{block}/position_bias": state[f"{attention}.conv_lambda.bias"],
+        f"{block}/position_embeddings": embeddings.transpose(2, 3, 1, 0),
         "c4_block2_2_bn/moving_mean": state["stages.2.1.post_attn.running_mean"],
         "c4_block1_2_bn/beta": state["stages.2.0.conv2_kxk.bn.bias"],
         "c5_block1_shortcut_bn/gamma": state["stages.3.0.shortcut.bn.weight"],
@@ -84,17 +86,12 @@ def test_layouts_of_timm():
         "predictions/bias": state["head.fc.bias"],
     }
     assert_holds(model, values)
-    weight = state[f"{attention}.conv_lambda.weight"]
-    assert weight.shape == (16, 1, 9, 9, 1)
-    embeddings = weight[..., 0].transpose(2, 3, 1, 0)
-    assert_holds(model, {f"{block}/position_embeddings": embeddings})
 
 
 def test_global_embeddings_of_timm():
     spec = replace(SMALL_TIMM, arguments={"lambda": {"scope": None}})
     model, state = loaded(spec)
     embeddings = state["stages.2.1.self_attn.pos_emb"]
-    assert embeddings.shape == (3, 3, 16)
     assert_holds(model, {"c4_block2_2_lambda/position_embeddings": embeddings[:, :, None]})
     assert_refused(small(spec, size=64), state, r"pos_emb: expected \(7, 7, 16\), received \(3, 3,")
 
@@ -105,15 +102,14 @@ def test_layouts_of_lambda_pytorch():
     names = {f"norm_{name}.{part}" for name in "qv" for part in norm}
     names |= {"conv_qkv.weight", "lambda_conv.weight", "lambda_conv.bias"}
     assert {key for key in state if layer in key} == {f"{layer}.{name}" for name in names}
-    weight = state[f"{layer}.lambda_conv.weight"]
-    assert weight.shape == (16, 1, 1, 5, 5)
+    embeddings = state[f"{layer}.lambda_conv.weight"][:, 0]
     values = {
         "stem_conv/kernel": state["conv1.weight"].transpose(2, 3, 1, 0),
         "stem_bn/gamma": state["bn1.weight"],
         "c4_block2_1_conv/kernel": state["layer3.1.conv1.weight"].transpose(2, 3, 1, 0),
         "c4_block2_2_bn/beta": state["layer3.1.bn2.bias"],
         "c4_block2_2_lambda/position_bias": state[f"{layer}.lambda_conv.bias"],
-        "c4_block2_2_lambda/position_embeddings": weight[:, 0].transpose(2, 3, 1, 0),
+        "c4_block2_2_lambda/position_embeddings": embeddings.transpose(2, 3, 1, 0),
         "c3_block1_shortcut_bn/moving_mean": state["layer2.0.downsample.1.running_mean"],
         "predictions/kernel": state["fc.weight"].T,
     }
@@ -125,8 +121,6 @@ def test_global_attention_of_timm():
     attention, block = "stages.2.1.self_attn", "c4_block2_2_attention"
     projections = state[f"{attention}.qkv.weight"][:, :, 0, 0].T
     rows, columns = (state[f"{attention}.pos_embed.{one}_rel"] for one in ("height", "width"))
-    assert projections.shape == (32, 3 * 32)
-    assert columns.shape == (2 * 2 - 1, 32 // 4)
     values = {
         f"{block}/query_kernel": projections[:, :32],
         f"{block}/key_kernel": projections[:, 32:64],
@@ -136,8 +130,6 @@ def test_global_attention_of_timm():
         "c4_block2_2_bn/moving_mean": state["stages.2.1.post_attn.running_mean"],
     }
     assert_holds(model, values)
-    message = r"height_rel: expected \(7, 8\), received \(3, 8\)"
-    assert_refused(small(SMALL_BOTNET, size=64), state, message)
 
 
 def test_halo_attention_of_timm():
@@ -145,7 +137,6 @@ def test_halo_attention_of_timm():
     model, state = loaded(SMALL_HALONET)
     attention, block = "stages.3.0.self_attn", "c5_block1_2_attention"
     both = state[f"{attention}.kv.weight"][:, :, 0, 0]
-    assert both.shape == (8 * (8 + 8), 64)
     keys, values = (both.reshape(8, 2, 8, 64)[:, one].reshape(64, 64).T for one in (0, 1))
     queries = state[f"{attention}.q.weight"][:, :, 0, 0].T
     kernels = {"query_kernel": queries, "key_kernel": keys, "value_kernel": values}
