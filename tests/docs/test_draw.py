@@ -14,11 +14,8 @@ from lambda_keras.applications.preprocessing import Preprocessing
 from zoo.data.crops import resize_center
 from zoo.data.sources.digits import load_gray_digits
 
-pytestmark = [
-    pytest.mark.one_backend,
-    pytest.mark.slow,
-    pytest.mark.needs("build/docs/_static/draw.js", "chromium"),
-]
+SITE = pytest.mark.needs("build/docs/_static/draw.js", "chromium")
+pytestmark = [pytest.mark.one_backend, pytest.mark.slow, SITE]
 SIDE = 32  # of digits whose lines are traced, in pixels
 WINDOW = 9
 # Neighbors of a pixel, clockwise from the one above.

@@ -4,11 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-pytestmark = [
-    pytest.mark.one_backend,
-    pytest.mark.slow,
-    pytest.mark.needs("build/docs/_static/draw.js", "chromium"),
-]
+SITE = pytest.mark.needs("build/docs/_static/draw.js", "chromium")
+pytestmark = [pytest.mark.one_backend, pytest.mark.slow, SITE]
 WIDTH = 390
 
 

@@ -73,9 +73,8 @@ def test_layers(answers, capsys, tmp_path):
     printed = capsys.readouterr().out
     report = json.loads(output.read_text())
     assert {name for name, *_ in asked} == set(found)
-    assert [asked[0][1:], asked[-1][1:]] == [
-        (mode, "NVIDIA H100 SXM, 80 GB", 1, 60) for mode in MODES
-    ]
+    expected = [(mode, "NVIDIA H100 SXM, 80 GB", 1, 60) for mode in MODES]
+    assert [asked[0][1:], asked[-1][1:]] == expected
     for mode in MODES:
         first, missing, auto = (row[mode] for row in report["rows"])
         assert [one[key] for one in (first, auto) for key in ("speedup", "of_best")] == [1, 1, 4, 4]

@@ -207,7 +207,6 @@ def test_preempted_run_resumes_from_its_bucket(cloud):
     ("ends", "failing", "message"),
     [
         ("2", [], "run: zoo.train refused its settings"),
-        ("1", [], "run: ended with code 1, see above"),
         ("preempted 1", [], "run: ended with code 1, see above"),
         ("0", ["create"] * 9, "run: gave up after 5 attempts, the last one with state none"),
     ],

@@ -14,13 +14,8 @@ from support.arrays import to_numpy
 from lambda_keras.applications import LambdaResNet14
 from lambda_keras.models.resnet import build_resnet
 from lambda_keras.models.specs import NETWORKS, ResNetSpec, resnet_rs
-from lambda_keras.weights import load_weights
-from lambda_keras.weights.state_dicts import (
-    SCHEMES,
-    assign_state_dict,
-    expected_tensors,
-    find_scheme,
-)
+from lambda_keras.weights import load_weights, state_dicts
+from lambda_keras.weights.state_dicts import SCHEMES, assign_state_dict, expected_tensors
 from tools.timm_parity import filled
 from zoo.precision import precision
 
@@ -151,7 +146,7 @@ def test_layouts_of_resnet_rs():
         (SCHEMES[1], "layer3.1.se.fc1.weight", (1, 0)),
     ):
         model, state = loaded(replace(resnet_rs(50), **BLOCKS), names)
-        assert find_scheme(state) is names
+        assert state_dicts.find_scheme(state) is names
         kernel = state[key].squeeze().transpose(axes)
         assert_holds(model, {"c4_block2_se/squeeze/kernel": kernel})
     stem = checkpoint(model, SCHEMES[2])["stem_1_stem_conv_4/kernel"]
@@ -179,7 +174,7 @@ def test_model_without_classifier_takes_a_checkpoint_with_one():
 
 def test_checkpoint_of_another_library():
     state = checkpoint(small(SMALL_LAMBDA_PYTORCH), TORCHVISION_NAMES)
-    assert find_scheme(state) is TORCHVISION_NAMES
+    assert state_dicts.find_scheme(state) is TORCHVISION_NAMES
     assert_refused(small(), state, "of torchvision or lambda.pytorch.*'small'.*stem1_conv/kernel")
 
 

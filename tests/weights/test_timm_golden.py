@@ -10,8 +10,6 @@ from tools import timm_parity
 from zoo.registry import create_model
 
 GOLDEN = json.loads(timm_parity.GOLDEN.read_text(encoding="utf-8"))
-
-
 OF_OTHERS = {"resnet_rs50": SCHEMES[1], "resnet50_pytorch": SCHEMES[-1]}
 
 
@@ -29,8 +27,6 @@ def test_outputs_are_those_of_timm(name):
     for key, array in outputs.items():
         largest = expected[key]["max"]
         assert list(array.shape) == expected[key]["shape"]
-        atol = timm_parity.TOLERANCE * largest
-        np.testing.assert_allclose(np.abs(array).max(), largest, rtol=0, atol=atol, err_msg=key)
-        np.testing.assert_allclose(
-            timm_parity.few(array), expected[key]["few"], rtol=0, atol=atol, err_msg=key
-        )
+        near = {"rtol": 0, "atol": timm_parity.TOLERANCE * largest, "err_msg": key}
+        np.testing.assert_allclose(np.abs(array).max(), largest, **near)
+        np.testing.assert_allclose(timm_parity.few(array), expected[key]["few"], **near)
