@@ -139,6 +139,21 @@ def test_layers_are_registered_whichever_comes_first(first):
     assert printed.splitlines() == [*lines, "lambda_keras.layers lambda_keras.applications"]
 
 
+def test_files_are_data_not_code():
+    """Readers that can run what a file says are told not to."""
+    told = {"np.load": "allow_pickle=False", "torch.load": "weights_only=True"}
+    calls = [
+        ast.unparse(node)
+        for path in SOURCES.values()
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call)
+    ]
+    readers = [call for call in calls if call.partition("(")[0] in told]
+    assert readers
+    assert [call for call in readers if told[call.partition("(")[0]] not in call] == []
+    assert not [call for call in calls if re.search(r"safe_mode=False|\bpickle\.", call)]
+
+
 def test_modules_and_names_in_backticks_exist():
     """`zoo.room.name` in the prose of the code: the last part is a module, or a name of one."""
     names = r"`((?:zoo|lambda_keras|tools)(?:\.\w+)+)(?<!\.json)`"

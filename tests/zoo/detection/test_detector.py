@@ -180,6 +180,10 @@ def test_weights_of_a_file(tmp_path, value):
         return
     read.load_weights(tmp_path / "a.safetensors")
     np.testing.assert_array_equal(other.heads[0].kernel, model.heads[0].kernel)
+    other.heads += [tf_keras.layers.Dense(1)]
+    other.heads[1].build((None, 3))
+    with pytest.raises(ValueError, match=r"not fit .*heads/1/bias: expected .* no such array"):
+        read.load_weights(tmp_path / "a.safetensors")
 
 
 def test_shapes_of_a_checkpoint_are_those_of_its_model(tmp_path):
