@@ -101,6 +101,16 @@ def test_hash_with_a_bit_flipped_in_every_band_but_one_is_near(distance):
     assert not excluded.by_hash(near ^ np.int64(2**62 + 2**61)).any()
 
 
+@pytest.mark.parametrize("distance", [0, 1, 3, 6])
+def test_hashes_near_any_of_many_in_the_same_bands_are_near(distance):
+    rng, bits = np.random.default_rng(0), 2 ** (5 * np.arange(12, dtype="int64"))
+    known, found = (rng.integers(0, 2, (n, 12)) @ bits for n in (8, 3000))
+    expected = (np.bitwise_count(found[:, None] ^ known) <= distance).any(1)
+    assert 0 < expected.sum() < len(expected) or distance == 6
+    excluded = exclude.Excluded(np.zeros((0, 32), "uint8"), known, distance)
+    assert excluded.by_hash(found).tolist() == expected.tolist()
+
+
 def test_images_to_leave_out(tmp_path):
     """More than are hashed at once; digests of unreadable ones count, too."""
     image = Image.fromarray(np.arange(192, dtype="uint8").reshape(8, 8, 3))
