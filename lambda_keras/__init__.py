@@ -42,7 +42,7 @@ class _AfterKeras:
         return spec
 
 
-if "keras" in sys.modules:
+if sys.modules.get("keras"):
     import_module("lambda_keras.layers")
 else:
     sys.meta_path.insert(0, _AfterKeras())
