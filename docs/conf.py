@@ -52,7 +52,8 @@ default_role = "python_name"
 nitpicky = True  # References to names that are not there are errors, but for two kinds:
 nitpick_ignore_regex = [
     ("py:obj", ".*"),  # code in docstrings, most of which is no name of the reference
-    ("py:class", r"(?!lambda_keras|zoo\.api).*"),  # types of others in signatures
+    # Types of others in signatures, and the rows of the table of networks.
+    ("py:class", r"(?!lambda_keras(?!\.models\.specs)|zoo\.api).*"),
 ]
 autodoc_member_order = "bysource"  # the order of `__all__`
 autodoc_inherit_docstrings = False  # Keras' methods are in Keras' reference.
