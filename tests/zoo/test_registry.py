@@ -4,13 +4,12 @@ import pytest
 from support import networks
 
 from lambda_keras import applications
-from lambda_keras.models import specs
 from lambda_keras.models.specs import NETWORKS
 from zoo.registry import create_model, find_model, list_models
 
 
 def test_pretrained_models_are_those_with_published_weights():
-    pretrained = [name for name, row in specs.NETWORKS.items() if row.weights]
+    pretrained = [name for name, row in NETWORKS.items() if row.weights]
     assert list_models("nothing*") == []
     assert list_models(pretrained=True) == pretrained
     assert list_models("lambda*50ts", pretrained=True) == ["lambda_resnet50ts"]
