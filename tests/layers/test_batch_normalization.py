@@ -76,6 +76,18 @@ def test_plain_operations_under_op_determinism():
         config.disable_op_determinism()
 
 
+@pytest.mark.one_backend
+@pytest.mark.parametrize(("channels", "expected"), [(16, "bfloat16"), (24, "float32")])
+def test_kernel_in_bfloat16_where_channels_fill_vectors(channels, expected):
+    import tensorflow as tf
+
+    layer = BatchNormalization(dtype="mixed_bfloat16")
+    images = tf.zeros((2, 3, 3, channels), "bfloat16")
+    graph = tf.function(lambda x: layer(x)).get_concrete_function(images).graph
+    kernels = [one for one in graph.get_operations() if one.type == "FusedBatchNormV3"]
+    assert [kernel.inputs[0].dtype.name for kernel in kernels] == [expected]
+
+
 def test_statistics_far_from_zero():
     """The variance is not a difference of large numbers."""
     assert_same(100 + normal(4, 5, 5, 6), tolerance=2e-4)

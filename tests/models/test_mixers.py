@@ -85,6 +85,16 @@ def test_strided_queries_replace_the_pooling():
     assert (layer.strides, layer.pool_strides) == (2, 1)
 
 
+@pytest.mark.one_backend
+def test_strides_are_those_of_the_first_block_of_a_later_stage():
+    """A block of 3 positions cannot be strided, and is not in other blocks."""
+    halo = {"block_size": 3, "strided_queries": True, "num_heads": 2}
+    changes = {"mixer": "halo", "arguments": {"halo": halo}}
+    networks.tiny_model(mixer_blocks=((1,), (), (), (2,)), **changes)
+    with pytest.raises(ValueError, match="block_size to be divisible by strides"):
+        networks.tiny_model(mixer_blocks=((1,), (1,), (), ()), **changes)
+
+
 @pytest.mark.parametrize("mixer", backends.elsewhere(["halo", "linear"], ["linear"]))
 def test_networks_for_images_of_every_size(mixer):
     model = LambdaResNet14(mixer=mixer, include_top=False)

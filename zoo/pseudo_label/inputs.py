@@ -155,8 +155,7 @@ def _record_ranges(files: Sequence[str], range_size: int, skip_damaged: bool) ->
 
 def _divided(file: str, skip: int, take: int, size: int, key: str = IMAGE) -> list[Range]:
     end, size = skip + take, size or take
-    begins = range(skip, end, max(size, 1))
-    return [Range((file,), min(size, end - begin), begin, key) for begin in begins]
+    return [Range((file,), min(size, end - at), at, key) for at in range(skip, end, size)]
 
 
 def _count_records(path: str) -> tuple[int, bool]:

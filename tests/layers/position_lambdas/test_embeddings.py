@@ -25,6 +25,19 @@ def test_dense_embeddings(query_grid, context_grid, scope, xla, kind, most):
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(dense), expected)
 
 
+@pytest.mark.parametrize(
+    ("grid", "expected"),
+    [
+        ((2, 3), np.s_[1:4, 1:6]),
+        ((9, None), np.s_[:, :]),  # of an unknown size any offset
+        ((1, 4), np.s_[2:3, :]),
+    ],
+)
+def test_offsets_that_no_query_reaches_are_cropped(grid, expected):
+    relative = np.arange(35).reshape(5, 7, 1, 1)
+    np.testing.assert_array_equal(embeddings.crop_to_reach(relative, grid), relative[expected])
+
+
 @pytest.mark.parametrize("way", [embeddings.toeplitz, embeddings.one_hot_product])
 def test_one_axis_with_queries_inside_of_the_context(way):
     relative = np.arange(1.0, 6).astype("float32")[:, None]

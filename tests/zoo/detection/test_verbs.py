@@ -128,6 +128,7 @@ INTACT = r"expected an intact lambda_keras\.json.*"
         ({"overrides": {"weights": "/etc/passwd"}}, f"{INTACT}Received: weights"),
         ({"image_size": 65}, f"{INTACT}multiple of 64"),
         ({"categories": {"0": "disc"}}, rf"{INTACT}categories\.0"),
+        ({"test_images": 0}, f"{INTACT}test_images: Input should be greater"),
         ({"sha256": "abc"}, f"{INTACT}sha256: String should match"),
         ({"code": "import os"}, f"{INTACT}code: Extra inputs are not permitted"),
         # Of another detector, which takes no memory:

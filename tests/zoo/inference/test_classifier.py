@@ -45,10 +45,13 @@ def test_unreadable_images(china, tmp_path):
     heic = tmp_path / "photo.heic"
     heic.write_bytes(b"\0\0\0\x18ftypheic" + bytes(99))
     deep = saved(Image.new("I;16", (9, 9), 40_000), tmp_path / "deep.tiff")
+    huge = saved(china, tmp_path / "huge.png")
+    content = huge.read_bytes()
+    huge.write_bytes(content[:16] + b"\0\0\x40\0" * 2 + content[24:])  # 16,384 x 16,384 pixels
     pipe = tmp_path / "pipe.jpg"
     os.mkfifo(pipe)
     classifier = Classifier("none", keras.Model(), Preprocessing(16, 1), "abc")
-    for broken in (path, heic, deep, pipe, tmp_path / "missing.jpg"):
+    for broken in (path, heic, deep, huge, pipe, tmp_path / "missing.jpg"):
         with pytest.raises(ValueError, match=f"unreadable image: {re.escape(str(broken))} "):
             classifier.view(broken)
 

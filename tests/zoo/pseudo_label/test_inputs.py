@@ -129,6 +129,7 @@ def test_data_set_of_tfds(tmp_path):
     assert images(":train[50%:]") == every[5:]
     assert images(":train[2:]") == every[2:]
     assert len(images(":validation")) == 3
+    assert sum(part.take for part in find("tfds:imagenet2012", 0, tmp_path)) == 10
 
 
 @pytest.mark.parametrize(
