@@ -195,10 +195,16 @@ def test_unreadable_image_ends_the_run_with_its_name(source, tmp_path):
             read()
 
 
-def test_plain_batch_of_which_nothing_is_readable():
-    train = TrainingImages(RECORDS, lambda *both: (numbers(*both)[0], both[0]["image"] < 0))
+def test_plain_batch_of_which_one_image_or_nothing_is_readable():
+    def batch(number):
+        read = lambda records, seeds: (numbers(records, seeds)[0], records["image"] == number)  # noqa: E731
+        return next(iter(TrainingImages(RECORDS, read).batches(COUNT, CLASSES, normalize=False)))
+
+    images, labels = batch(8)
+    assert set(images[:, 0, 0, 0].numpy()) == {8}
+    assert set(labels.numpy().argmax(-1)) == {8 % CLASSES}
     with pytest.raises(ValueError, match="not one image of a batch"), naming_errors():
-        next(iter(train.batches(8, 5, normalize=False)))
+        batch(-1)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def served(monkeypatch, environ) -> Iterator[list]:
             calls.append(model)
 
         def run(self, sockets):
-            assert sockets[0].getsockname()[0] in ("127.0.0.1", "0.0.0.0")
+            assert sockets[0].getsockname()[0] in ("127.0.0.1", "0.0.0.0", "::1")
 
     def load(export, count, threads):
         calls.append((export.folder, count, threads, os.environ.get("TF_NUM_INTRAOP_THREADS")))
@@ -66,6 +66,8 @@ def test_every_setting_reaches_the_server(served, capsys):
     assert (model.name, len(model.runtimes), model._batches.size) == ("other", 2, 3)
     assert (model.max_bytes, model.max_waiting, model.timeout) == (2**19, 7, 2.5)
     assert "warning: all who can reach 0.0.0.0:" in capsys.readouterr().err
+    run(ServeConfig(export=FIXTURE, port=0, host="::1"))
+    assert ", at http://[::1]:" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
