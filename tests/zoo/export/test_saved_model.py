@@ -112,8 +112,12 @@ def test_files_as_the_default_and_few_classes(servable):
     assert signatures.keys() - form.signatures(Options()).keys() == {"images"}
     model = tiny_model(classes=2, classifier_activation="softmax")
     few = dataclasses.replace(servable, model=model, class_names=["x", "y"])
-    function, _ = endpoints(few, Options(fold=False))["image_bytes"]
-    got = function(tf.constant(files()[:1]))
+    computed = endpoints(few, Options(fold=False))
+    images = np.random.default_rng(0).uniform(0, 255, (3, 16, 16, 3)).astype("float32")
+    expected = model(preprocess_input(images), training=False)
+    received = computed["images"][0](tf.constant(images))["probabilities"]
+    np.testing.assert_allclose(received, expected, atol=1e-6)
+    got = computed["image_bytes"][0](tf.constant(files()[:1]))
     assert sorted(got["labels"].numpy()[0].tolist()) == [b"x", b"y"]
     assert got["scores"].numpy().sum() == pytest.approx(1)
 
