@@ -92,13 +92,13 @@ def _runs(config: Config, seed: int) -> Iterator[dict[str, Any]]:
             train = ["--config", CONFIG, "--training.seed", seed, "--output_dir", run, *data]
             train += ["--data.train_split", f"train[{first}:{last - count // 5}]"]
             train += ["--data.test_split", held_out, "--training.epochs", config.epochs]
-            _command("train", *train, "--training.steps_per_execution", 1, *settings)
+            run_verb("train", *train, "--training.steps_per_execution", 1, *settings)
         of_run = ["--run", run, "--data.test_split"]
         if not (run / "calibration").is_dir():
             calibration = ["--calibrate", "true", "--output", run / "calibration"]
-            _command("evaluate", *of_run, held_out, *calibration)
+            run_verb("evaluate", *of_run, held_out, *calibration)
         if not (run / "test").is_dir():
-            _command("evaluate", *of_run, "test", "--output", run / "test")
+            run_verb("evaluate", *of_run, "test", "--output", run / "test")
         files = ("metrics.json", "calibration/evaluation.json", "test/evaluation.json")
         metrics, fitted, tested = (json.loads((run / one).read_text("utf-8")) for one in files)
         return {
@@ -119,16 +119,17 @@ def _runs(config: Config, seed: int) -> Iterator[dict[str, Any]]:
         if not (selected / "select.json").is_file():
             temperature = ["--temperature", f"{teacher['temperature']:.3f}"]
             source = ["--teacher", run, "--input", everything, *temperature]
-            _command("pseudo_label label", *source, "--output", labels, *tfds)
+            run_verb("pseudo_label label", *source, "--output", labels, *tfds)
             chosen = ["--per_class", config.images // 10, "--hamming", 0, "--exclude", labeled]
-            _command("pseudo_label select", "--input", labels, "--output", selected, *chosen, *tfds)
+            run_verb("pseudo_label select", "--input", labels, "--output", selected, *chosen, *tfds)
         name = f"student {number}"
         teacher = network(name, *NOISY, "--data.pseudo.dir", selected)
         run = place / name.replace(" ", "_")
         yield teacher
 
 
-def _command(verb: str, *arguments: Any) -> None:
+def run_verb(verb: str, *arguments: Any) -> None:
+    """Runs a command of `zoo` in a process of its own, and shows its arguments."""
     name, *rest = verb.split()
     command = [sys.executable, "-m", f"zoo.{name}", *rest, *map(str, arguments)]
     print(*command[1:], flush=True)

@@ -84,7 +84,7 @@ def count_flops_by_stage(model: keras.Model) -> dict[str, dict[str, int]]:
     counts: dict[str, Counter] = {}
     for operation, node in calls(model):
         stage = counts.setdefault(operation.name.split("_")[0], Counter())
-        stage.update(_call_flops(operation, node))
+        stage.update(call_flops(operation, node))
     return {stage: dict(kinds) for stage, kinds in counts.items() if kinds.total()}
 
 
@@ -100,7 +100,7 @@ def calls(model: keras.Model) -> Iterator[tuple[Any, Any]]:
             yield node.operation, node
 
 
-def _call_flops(layer: Any, node: Any) -> dict[str, int]:
+def call_flops(layer: Any, node: Any) -> dict[str, int]:
     """Operations of a layer in one of its calls, by kind."""
     if hasattr(layer, "count_flops"):
         wanted = inspect.signature(layer.count_flops).parameters

@@ -30,7 +30,7 @@ def counts_of_deep(
         kind = kind_of(stage, int(number), block in with_lambda) if rest else "around"
         blocks[kind].add(block if rest else "")
         sums[kind, "parameters"] += networks.trainable_parameters(layer)
-        sums[kind, "operations"] += sum(flops._call_flops(layer, node).values())
+        sums[kind, "operations"] += sum(flops.call_flops(layer, node).values())
     counts = {}
     for name, spec in specs.items():
         kinds = ["around"]

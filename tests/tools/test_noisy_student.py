@@ -30,7 +30,7 @@ def commands(monkeypatch):
         elif verb == "pseudo_label select":
             write({f"{named['--output']}/select.json": {}})
 
-    monkeypatch.setattr(module, "_command", command)
+    monkeypatch.setattr(module, "run_verb", command)
     return found
 
 

@@ -108,7 +108,7 @@ def measure(network: Network, config: Config) -> Iterator[list[dict[str, Any]]]:
     class_names = [name for _, name in imagenet_classes()]
     classifier = Classifier(network.model, network.build(), preprocessing, class_names)
     with tempfile.TemporaryDirectory() as folder:
-        paths = _paths(classifier, Path(folder), network.name)
+        paths = serving_paths(classifier, Path(folder), network.name)
         if config.timm is not None:
             paths |= _timm_paths(config.timm, network.image_size)
         sizes = {path.name: megabytes(path) for path in Path(folder).iterdir()}
@@ -161,7 +161,7 @@ def layer_times(folder: Path, images: Any) -> dict[str, float]:
     return {kind: 1e3 * seconds / CALLS for kind, seconds in longest_first if seconds}
 
 
-def _paths(classifier: Any, folder: Path, name: str) -> dict[str, Predict]:
+def serving_paths(classifier: Any, folder: Path, name: str) -> dict[str, Predict]:
     """Exports all formats to a folder; returns the functions that run the network, by name."""
     import numpy as np
     import tensorflow as tf

@@ -111,7 +111,7 @@ class Detector:
                 raise ValueError("other shapes or categories")
             status = tf.train.Checkpoint(model=model).read(path)
             status.assert_existing_objects_matched().expect_partial()
-            for name, variable in detector._named_variables().items():
+            for name, variable in detector.named_variables().items():
                 check_finite(name, variable.numpy(), path)
         except (AssertionError, ValueError, IndexError, RuntimeError, tf.errors.OpError) as error:
             reason = " ".join(str(error).split())[:200]
@@ -131,13 +131,13 @@ class Detector:
 
     def save_weights(self, path: Path) -> None:
         """Writes all weights as safetensors, by their paths in the model."""
-        arrays = {name: variable.numpy() for name, variable in self._named_variables().items()}
+        arrays = {name: variable.numpy() for name, variable in self.named_variables().items()}
         path.write_bytes(save(arrays))
 
     def load_weights(self, path: Path) -> None:
         """Reads a file of `save_weights`, after comparing all names, shapes and dtypes."""
         arrays, _ = read_safetensors(path)
-        variables = self._named_variables()
+        variables = self.named_variables()
         expected = {
             name: (tuple(variable.shape), variable.dtype.name)
             for name, variable in variables.items()
@@ -148,7 +148,7 @@ class Detector:
             check_finite(name, array, str(path))
             variables[name].assign(array)
 
-    def _named_variables(self) -> dict[str, tf.Variable]:
+    def named_variables(self) -> dict[str, tf.Variable]:
         """Returns variables by their paths in the model: names of tf_keras count per process."""
         paths = self.model.get_weight_paths()
         return {path.replace(".", "/"): variable for path, variable in paths.items()}

@@ -62,7 +62,7 @@ probabilities = run(images=images)["probabilities"]
         from zoo.export.graph import classifier_graph
 
         quantize, batch_size, io_type = options.quantize, options.batch_size, options.io_type
-        model = classifier.model if quantize != "int8" else _with_finite_padding(classifier.model)
+        model = classifier.model if quantize != "int8" else with_finite_padding(classifier.model)
         graph = classifier_graph(model, batch_size=batch_size).get_concrete_function()
         converter = tf.lite.TFLiteConverter.from_concrete_functions([graph], tf.Module())
         converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
@@ -81,7 +81,7 @@ probabilities = run(images=images)["probabilities"]
             converter.inference_input_type = converter.inference_output_type = tf.as_dtype(io_type)
         content = converter.convert()
         if io_type is not None:
-            _check_ends(content, ZERO_POINTS[io_type])
+            check_ends(content, ZERO_POINTS[io_type])
         folder.mkdir(parents=True, exist_ok=True)
         (folder / self.file).write_bytes(content)
 
@@ -119,7 +119,8 @@ def _with_extremes(images: np.ndarray) -> np.ndarray:
     return changed
 
 
-def _check_ends(content: bytes, zero_point: int) -> None:
+def check_ends(content: bytes, zero_point: int) -> None:
+    """Checks that pixels are inputs as they are, and outputs are in 1/256."""
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(model_content=content)
@@ -133,7 +134,7 @@ def _check_ends(content: bytes, zero_point: int) -> None:
         )
 
 
-def _with_finite_padding(model: "keras.Model") -> "keras.Model":
+def with_finite_padding(model: "keras.Model") -> "keras.Model":
     """Copies a network, with max pooling that pads without infinities.
 
     LiteRT ignores "same" padding in maxima. With stride 1 it is symmetric; slices apply strides.

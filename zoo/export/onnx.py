@@ -140,7 +140,7 @@ class Runtime:
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        self._session = onnxruntime.InferenceSession(
+        self.session = onnxruntime.InferenceSession(
             folder / "model.onnx", options, providers=["CPUExecutionProvider"]
         )
 
@@ -153,7 +153,7 @@ class Runtime:
                 )
                 for node in nodes
             }
-            for nodes in (self._session.get_inputs(), self._session.get_outputs())
+            for nodes in (self.session.get_inputs(), self.session.get_outputs())
         )
         names = (DEFAULT, LAMBDA_MAPS) if len(outputs) > 1 else (DEFAULT,)
         return dict.fromkeys(names, (inputs, outputs))
@@ -161,5 +161,5 @@ class Runtime:
     def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         names = ["probabilities"]
         if signature == LAMBDA_MAPS:
-            names = [output.name for output in self._session.get_outputs()]
-        return dict(zip(names, self._session.run(names, dict(inputs)), strict=True))
+            names = [output.name for output in self.session.get_outputs()]
+        return dict(zip(names, self.session.run(names, dict(inputs)), strict=True))

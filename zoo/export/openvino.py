@@ -171,7 +171,7 @@ class Runtime:
         import openvino
 
         model = openvino.Core().read_model(folder / "model.xml")
-        self._model: Any = compiled(model, threads, precision)
+        self.model: Any = compiled(model, threads, precision)
 
     def signatures(self) -> Signatures:
         inputs, outputs = (
@@ -182,10 +182,10 @@ class Runtime:
                 )
                 for port in ports
             }
-            for ports in (self._model.inputs, self._model.outputs)
+            for ports in (self.model.inputs, self.model.outputs)
         )
         return {DEFAULT: (inputs, outputs)}
 
     def run(self, signature: str, inputs: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        outputs = self._model(dict(inputs))
-        return {output.any_name: outputs[output] for output in self._model.outputs}
+        outputs = self.model(dict(inputs))
+        return {output.any_name: outputs[output] for output in self.model.outputs}

@@ -71,7 +71,7 @@ def main(form: str, folder: str, arrays: str, batch_size: str, *allowed: str) ->
     _load("zoo.export.base", Path(__file__).with_name("base.py"))
     runtime = _load("format", Path(form)).Runtime(Path(folder))
     for file in sorted(Path(arrays).glob("*.npz")):
-        np.savez(file, **_in_batches(runtime, file.stem, _read(file), int(batch_size)))
+        np.savez(file, **in_batches(runtime, file.stem, _read(file), int(batch_size)))
     imported = [name for name in forbidden if sys.modules.get(name) is not None]
     if imported:
         sys.exit(f"expected a process without {', '.join(forbidden)}. Received: {imported}")
@@ -85,7 +85,8 @@ def _load(name: str, path: Path) -> Any:  # a module
     return module
 
 
-def _in_batches(runtime: Any, signature: str, inputs: Arrays, fixed: int) -> dict[str, Any]:
+def in_batches(runtime: Any, signature: str, inputs: Arrays, fixed: int) -> dict[str, Any]:
+    """Runs a signature on images of any number, in batches of `fixed` images if it is not 0."""
     count, size = len(next(iter(inputs.values()))), fixed or BATCH_SIZE
     if fixed:  # the first images fill the last batch
         inputs = {

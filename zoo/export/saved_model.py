@@ -81,7 +81,7 @@ and transparent ones are put on white.
             function, spec = rows[computed]
             archive.add_endpoint(name, function, [spec])
         archive.write_out(folder, verbose=False)
-        _write_warm_up(classifier, folder / WARM_UP, signatures)
+        write_warm_up(classifier, folder / WARM_UP, signatures)
         write_json(folder / PREPROCESSING, asdict(classifier.preprocessing))
 
     def runtime(self, folder: Path, threads: int = 0) -> "Runtime":
@@ -133,7 +133,7 @@ def example_inputs(files: Sequence[bytes], images: np.ndarray) -> dict[str, dict
     }
 
 
-def _write_warm_up(classifier: "Classifier", path: Path, signatures: Mapping[str, str]) -> None:
+def write_warm_up(classifier: "Classifier", path: Path, signatures: Mapping[str, str]) -> None:
     """Writes requests that the server runs when it loads a version: first calls are slow."""
     import tensorflow as tf
 

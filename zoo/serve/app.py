@@ -47,9 +47,9 @@ class Model:
         self.signatures = self.runtimes[0].signatures()
         sizes = [s[0] for inputs, _ in self.signatures.values() for _, s in inputs.values()]
         fixed = max(sizes)  # images of every call of the export; -1 for any number
-        self._batches = Batches(self.runtimes, fixed if fixed > 0 else self.batch_size)
-        self._held = 0  # bytes of bodies in memory
-        self._parser = _parser()
+        self.batches = Batches(self.runtimes, fixed if fixed > 0 else self.batch_size)
+        self.held_bytes = 0  # of bodies in memory
+        self.parser = _parser()
 
     def app(self) -> Starlette:
         """Creates the ASGI application."""
@@ -77,8 +77,8 @@ class Model:
 
     def close(self) -> None:
         """Waits for running batches; refuses waiting requests."""
-        self._parser.shutdown(cancel_futures=True)
-        self._batches.close()
+        self.parser.shutdown(cancel_futures=True)
+        self.batches.close()
 
     async def _predict(self, request: Request) -> Response:
         try:
@@ -106,26 +106,26 @@ class Model:
         limits = (self.signatures, self.max_waiting)
         if not await run_in_threadpool(rest.is_large, content, *limits):
             return await run_in_threadpool(rest.read_request, content, *limits)
-        parser = self._parser
+        parser = self.parser
         try:
             parsing = parser.submit(rest.read_request, content, *limits)
             return await asyncio.wrap_future(parsing)
         except BrokenProcessPool:  # out of memory, most likely
-            if parser is self._parser:
-                self._parser = _parser()
+            if parser is self.parser:
+                self.parser = _parser()
             raise rest.Refused("too little memory to read the request", 503) from None
 
     async def _outputs(self, request: rest.Request) -> Arrays:
         """Runs the images of a request, in several batches if there are many."""
         count = len(next(iter(request.inputs.values())))
-        waiting = len(self._batches)
+        waiting = len(self.batches)
         if waiting + count > self.max_waiting:
             expected = f"expected at most {self.max_waiting} images at a time"
             status = 503 if count <= self.max_waiting else 400
             raise rest.Refused(f"{expected}. Received: {count}, and {waiting} already wait", status)
-        size = self._batches.size
+        size = self.batches.size
         parts = [
-            self._batches.submit(
+            self.batches.submit(
                 request.signature, {name: a[i : i + size] for name, a in request.inputs.items()}
             )
             for i in range(0, count, size)
@@ -162,12 +162,12 @@ class Model:
                 async with asyncio.timeout(self.timeout):
                     async for part in request.stream():
                         size += len(part)
-                        full = full or self._held + len(part) > MAX_BODIES * self.max_bytes
+                        full = full or self.held_bytes + len(part) > MAX_BODIES * self.max_bytes
                         if full or size > self.max_bytes:
-                            self._held -= len(body)
+                            self.held_bytes -= len(body)
                             body.clear()
                         else:
-                            self._held += len(part)
+                            self.held_bytes += len(part)
                             body += part
             except TimeoutError:
                 raise rest.Refused(f"no whole body within {self.timeout:g} s", 408) from None
@@ -178,7 +178,7 @@ class Model:
                 raise rest.Refused("too many large requests at a time", 503)
             yield body
         finally:
-            self._held -= len(body)
+            self.held_bytes -= len(body)
 
 
 def _parser() -> ProcessPoolExecutor:

@@ -41,7 +41,7 @@ class Batches:
         self._waiting: deque[_Job] = deque()
         self._lock = threading.Lock()
         free, self._thread = list(runtimes), threading.local()
-        self._threads = ThreadPoolExecutor(
+        self.threads = ThreadPoolExecutor(
             len(free), initializer=lambda: setattr(self._thread, "runtime", free.pop())
         )
 
@@ -55,12 +55,12 @@ class Batches:
         job = _Job(signature, inputs)
         with self._lock:
             self._waiting.append(job)
-        self._threads.submit(self._run_next)
+        self.threads.submit(self._run_next)
         return job.outputs
 
     def close(self) -> None:
         """Waits for running batches; cancels waiting jobs."""
-        self._threads.shutdown(cancel_futures=True)
+        self.threads.shutdown(cancel_futures=True)
 
     def _run_next(self) -> None:
         """Runs the job that has waited longest, and others of its kind while they fit."""

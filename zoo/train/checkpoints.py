@@ -82,7 +82,7 @@ class Checkpoints:
         if not self.write:
             return
         text = json.dumps(vars(progress))
-        checksum = _checksum(text, arrays)
+        checksum = contents_digest(text, arrays)
         metadata = {"progress": text, "sha256": checksum, "version": lambda_keras.__version__}
         try:
             with atomic_write(self._file(progress.step)) as temporary:
@@ -153,7 +153,7 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], Progress]:
         with local_copy(path) as here, safe_open(here, framework="np") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if _checksum(metadata["progress"], arrays) != metadata["sha256"]:
+        if contents_digest(metadata["progress"], arrays) != metadata["sha256"]:
             raise DamagedError("wrong checksum")
     except (OSError, SafetensorError, KeyError) as error:
         raise DamagedError(str(error)) from error
@@ -167,7 +167,8 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], Progress]:
         raise DamagedError(f"progress, {first_wrong(error, 'as a whole')}") from None
 
 
-def _checksum(text: str, arrays: dict[str, np.ndarray]) -> str:
+def contents_digest(text: str, arrays: dict[str, np.ndarray]) -> str:
+    """Returns the SHA-256 digest of a checkpoint's progress and arrays, in hexadecimal."""
     digest = hashlib.sha256(text.encode())
     for name in sorted(arrays):
         digest.update(name.encode())

@@ -18,7 +18,7 @@ def test_percentiles_and_rates(monkeypatch):
     """Of calls that take 0 to 100 ms, of an export half as fast as the others."""
     timing = Timing(0.0, [], 1, [i / 1000 for i in range(101)])
     slower = Timing(0.0, [], 1, [2 * one for one in timing.samples])
-    monkeypatch.setattr(serving, "_paths", lambda *_: dict.fromkeys(PATHS[:4], np.negative))
+    monkeypatch.setattr(serving, "serving_paths", lambda *_: dict.fromkeys(PATHS[:4], np.negative))
     timings = {**dict.fromkeys(PATHS[:3], timing), PATHS[3]: slower}
     monkeypatch.setattr(serving, "time_in_turn", lambda *_: timings)
     network = SimpleNamespace(name="x", model="lambda_resnet14", image_size=16, build=lambda: None)

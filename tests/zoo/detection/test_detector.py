@@ -171,7 +171,7 @@ def dense():
 def test_weights_of_a_file(tmp_path, value):
     """Published folders have paths of attributes; NaN would find nothing, without a word."""
     (model, one), (other, read) = dense(), dense()
-    assert list(one._named_variables()) == ["heads/0/kernel", "heads/0/bias"]
+    assert list(one.named_variables()) == ["heads/0/kernel", "heads/0/bias"]
     model.heads[0].kernel[1, 2].assign(value)
     one.save_weights(tmp_path / "a.safetensors")
     if not np.isfinite(value):

@@ -74,7 +74,7 @@ def test_integers_alone_and_static_shapes(servable, tmp_path, io_type, zero_poin
 
 def test_other_scales_of_integers_are_refused(plain):
     with pytest.raises(ValueError, match=r"io_type: expected images and probabilities of \(scale"):
-        litert._check_ends((plain / "model.tflite").read_bytes(), 0)
+        litert.check_ends((plain / "model.tflite").read_bytes(), 0)
 
 
 @pytest.mark.parametrize(("pool_size", "strides", "size"), [(3, 2, 7), (3, 2, 8), (5, 3, 8)])
@@ -82,7 +82,7 @@ def test_finite_padding_changes_nothing(pool_size, strides, size):
     inputs = keras.Input((size, size, 2))
     model = keras.Model(inputs, SymmetricMaxPooling2D(pool_size, strides, name="pool")(inputs))
     images = np.random.default_rng(0).normal(-5, 1, (2, size, size, 2)).astype("float32")
-    changed = litert._with_finite_padding(model)
+    changed = litert.with_finite_padding(model)
     assert type(changed.get_layer("pool")) is not SymmetricMaxPooling2D
     np.testing.assert_array_equal(changed(images), model(images))
 

@@ -22,7 +22,7 @@ def test_channels_first_static_shapes_and_halves(servable, tmp_path):
     assert {(float16, True), (float32, False)} <= types
     assert not {(float32, True), (float16, False)} & types
     runtime = onnx.Runtime(tmp_path, 1)
-    (node,) = runtime._session.get_inputs()
+    (node,) = runtime.session.get_inputs()
     assert (node.name, node.shape) == ("images", [2, 3, 16, 16])
     images = pixels(2, 16)
     found = probabilities(runtime, images.transpose(0, 3, 1, 2))
@@ -39,7 +39,7 @@ class Exact(onnx.Runtime):
     def __init__(self, folder, threads=0):
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        self._session = onnxruntime.InferenceSession(folder / "model.onnx", options)
+        self.session = onnxruntime.InferenceSession(folder / "model.onnx", options)
 
 
 @pytest.mark.parametrize("activation_type", ["int8", "uint8"])
@@ -69,7 +69,7 @@ def test_int8_has_convolutions_in_8_bits(servable, tmp_path, monkeypatch, activa
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_are_those_of_the_session(tmp_path, threads, monkeypatch):
     monkeypatch.setattr(onnxruntime, "InferenceSession", lambda _, options, **__: options)
-    assert onnx.Runtime(tmp_path, threads)._session.intra_op_num_threads == threads
+    assert onnx.Runtime(tmp_path, threads).session.intra_op_num_threads == threads
 
 
 @pytest.mark.slow

@@ -84,7 +84,7 @@ def test_lambda_layers_on_large_maps_with_large_scopes(tmp_path):
 def test_bfloat16_rounds(servable, tmp_path):
     openvino.OpenVINO().write(servable, tmp_path, Options())
     runtimes = [openvino.Runtime(tmp_path, 1, precision) for precision in ("f32", "bf16")]
-    names = [str(one._model.get_property("INFERENCE_PRECISION_HINT")) for one in runtimes]
+    names = [str(one.model.get_property("INFERENCE_PRECISION_HINT")) for one in runtimes]
     assert "float32" in names[0]
     has_bfloat16 = "BF16" in Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
     assert ("bfloat16" in names[1]) == has_bfloat16

@@ -16,7 +16,7 @@ from support.servables import pixels, probabilities
 from zoo.export import runtimes
 from zoo.export.base import DEFAULT
 from zoo.export.formats import FORMATS
-from zoo.export.runtimes import _in_batches, run
+from zoo.export.runtimes import in_batches, run
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "exports"
 
@@ -95,6 +95,6 @@ def test_batches_of_any_or_of_one_size(count, fixed, sizes):
         seen.append(len(inputs["images"]))
         return {signature: 2 * inputs["images"]}
 
-    found = _in_batches(SimpleNamespace(run=call), "x", {"images": images}, fixed)
+    found = in_batches(SimpleNamespace(run=call), "x", {"images": images}, fixed)
     np.testing.assert_array_equal(found["x"], 2 * images)
     assert seen == sizes

@@ -196,7 +196,7 @@ def test_warm_up_requests(exported, signatures, servable, tmp_path):
     for name, inputs in asked.items():
         assert all(len(output) == 1 for output in signatures[name](**inputs).values())
     signed = saved_model.SavedModel().signatures(Options(default_signature="image_bytes"))
-    saved_model._write_warm_up(servable, tmp_path / "x/y", signed)
+    saved_model.write_warm_up(servable, tmp_path / "x/y", signed)
     asked = warm_up_requests(tmp_path / "x/y")
     assert asked.keys() == {*signatures, "images"}
     assert list(asked["serving_default"]) == ["image_bytes"]
@@ -207,6 +207,6 @@ def test_without_the_server_s_package_there_are_no_warm_up_requests(
 ):
     for name in ("predict_pb2", "prediction_log_pb2"):
         monkeypatch.setitem(sys.modules, f"tensorflow_serving.apis.{name}", None)
-    saved_model._write_warm_up(servable, tmp_path / WARM_UP, {})
+    saved_model.write_warm_up(servable, tmp_path / WARM_UP, {})
     assert "no warm-up requests, which need" in capsys.readouterr().out
     assert not (tmp_path / WARM_UP.parent).exists()

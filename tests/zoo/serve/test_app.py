@@ -139,11 +139,11 @@ def test_bodies_in_memory_have_a_limit(runtime):
         with ExitStack() as opened:
             for _ in range(app.MAX_BODIES):
                 opened.enter_context(connected(url)).sendall(HEAD + bytes(995))
-            wait(lambda: model._held == app.MAX_BODIES * 995)
+            wait(lambda: model.held_bytes == app.MAX_BODIES * 995)
             refused = post(url, "a", signature="sizes")
             assert refused.status_code == 503
             assert refused.json() == {"error": "too many large requests at a time"}
-        wait(lambda: not model._held)  # they are given up
+        wait(lambda: not model.held_bytes)  # they are given up
         assert post(url, "a", signature="sizes").ok
 
 
@@ -230,7 +230,7 @@ def test_of_too_many_connections_the_one_that_waited_longest_ends(runtime, monke
     with served(runtime) as (model, url), ExitStack() as opened:
         busy = opened.enter_context(connected(url))
         busy.sendall(HEAD + b"{")
-        wait(lambda: model._held > 0)
+        wait(lambda: model.held_bytes > 0)
         waiting = [opened.enter_context(connected(url)) for _ in range(30)]
         assert_answers(url)
         assert all(closed_within(client, 10) for client in waiting[:23])
@@ -248,11 +248,11 @@ def test_large_bodies_are_parsed_in_a_process_of_their_own(runtime, monkeypatch)
             np.testing.assert_allclose(response.json()["predictions"], images.mean((1, 2)))
         bad = post(url, *images.tolist(), [], signature="serving_default")
         assert (bad.status_code, "Received: a list of 0 at [5]" in bad.text) == (400, True)
-        (process,) = model._parser._processes.values()
+        (process,) = model.parser._processes.values()
         os.kill(process.pid, signal.SIGKILL)
         again = [post(url, *images.tolist(), signature="serving_default") for _ in range(2)]
         assert again[-1].ok
-        (process,) = model._parser._processes.values()
+        (process,) = model.parser._processes.values()
     assert not process.is_alive()
 
 
@@ -302,7 +302,7 @@ class Slow(Colours):
 
 def one_runs_and_two_wait(pool, model, url):
     asked = [pool.submit(post, url, "a", signature="sizes") for _ in range(3)]
-    wait(lambda: len(model._batches) == 2)
+    wait(lambda: len(model.batches) == 2)
     return asked
 
 
@@ -320,16 +320,16 @@ def test_an_interrupted_server_refuses_what_waits(monkeypatch, caplog):
     with ThreadPoolExecutor(4) as pool:
         with served(runtime, batch_size=1) as (model, url):
             asked = one_runs_and_two_wait(pool, model, url)
-            given_up = model._batches.submit("sizes", {"image_bytes": np.array([b"a"])})
+            given_up = model.batches.submit("sizes", {"image_bytes": np.array([b"a"])})
             half = connected(url)
             half.sendall(HEAD + b"{")
-            pool.submit(let_run, model._batches._threads)
+            pool.submit(let_run, model.batches.threads)
         assert [one.result().status_code for one in asked] == [503] * 3
         assert asked[0].result().json() == {"error": "the server is stopping"}
         assert half.recv(2**10).startswith(b"HTTP/1.1 503")
         half.close()
     assert "Traceback" not in caplog.text
-    model._batches._threads.shutdown()
+    model.batches.threads.shutdown()
     assert runtime.batches == [1]
     assert not given_up.done()
     assert not multiprocessing.active_children()

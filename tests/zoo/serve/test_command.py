@@ -47,14 +47,14 @@ def test_defaults(served, capsys):
     assert loaded == (FIXTURE, 1, 0, "1")
     assert (model.name, model.version) == ("exports", "1")
     assert (model.batch_size, model.max_bytes, model.max_waiting) == (32, 32 * 2**20, 1024)
-    assert (model.timeout, model._batches.size) == (60, 32)
+    assert (model.timeout, model.batches.size) == (60, 32)
     assert app.Model("m", "1", [Colours()]).max_bytes == model.max_bytes
     printed = capsys.readouterr()
     assert printed.out.startswith("serving exports, version 1, at http://127.0.0.1:")
     assert printed.out.endswith("\nstopped\n")
     assert not printed.err
     with pytest.raises(RuntimeError, match="after shutdown"):
-        model._batches.submit("sizes", {})
+        model.batches.submit("sizes", {})
 
 
 def test_every_setting_reaches_the_server(served, capsys):
@@ -63,7 +63,7 @@ def test_every_setting_reaches_the_server(served, capsys):
     run(ServeConfig(export=FIXTURE, port=0, **limits, **others))
     loaded, model = served
     assert loaded == (FIXTURE, 2, 4, "4")
-    assert (model.name, len(model.runtimes), model._batches.size) == ("other", 2, 3)
+    assert (model.name, len(model.runtimes), model.batches.size) == ("other", 2, 3)
     assert (model.max_bytes, model.max_waiting, model.timeout) == (2**19, 7, 2.5)
     assert "warning: all who can reach 0.0.0.0:" in capsys.readouterr().err
     run(ServeConfig(export=FIXTURE, port=0, host="::1"))

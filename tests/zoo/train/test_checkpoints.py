@@ -65,7 +65,7 @@ def rewrite(path, **metadata):
     arrays = load_file(path)
     with safe_open(path, framework="np") as file:
         metadata = file.metadata() | metadata
-    checksum = checkpoints._checksum(metadata["progress"], arrays)
+    checksum = checkpoints.contents_digest(metadata["progress"], arrays)
     save_file(arrays, path, metadata | {"sha256": checksum})
 
 

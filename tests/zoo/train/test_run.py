@@ -9,6 +9,7 @@ import pytest
 
 from zoo.config import TrainConfig
 from zoo.devices import Devices, Host
+from zoo.run_folder import INDEX
 from zoo.train.classification import ClassificationRun
 from zoo.train.run import stop_signals
 
@@ -89,6 +90,28 @@ def test_hosts_of_a_run_share_its_folder(tmp_path):
     with pytest.raises(ZeroDivisionError):
         StartsOthers.train(config)
     assert [host.index for host in hosts] == [0, 1, 2]
+
+
+def test_resumed_run_without_the_index_of_its_data_says_so(tmp_path, capsys):
+    class Fails(ClassificationRun):
+        def load(self):
+            self.index = {"images": 3}
+
+        def build(self):
+            return []
+
+        def fit(self, stop):
+            raise ZeroDivisionError
+
+    def printed() -> str:
+        with pytest.raises(ZeroDivisionError):
+            Fails.train(TrainConfig(output_dir=tmp_path / "run"))
+        return capsys.readouterr().out
+
+    line = f"warning: without {tmp_path}/run/{INDEX}, data are not compared"
+    assert line not in printed() + printed()
+    (tmp_path / "run" / INDEX).unlink()
+    assert line in printed()
 
 
 def test_ignored_signals_stay_ignored():
