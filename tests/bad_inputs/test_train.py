@@ -31,6 +31,7 @@ FILES = {
     "misspelt section": ("dta: {}", "did you mean 'data'"),
     "dotted setting": ("model.name: resnet50", "Received: 'model.name'"),
     "setting of the library": ("_env_file: /etc/passwd", "Received: '_env_file'"),
+    "another file": ("config: b.yaml", "names no other one. Received: 'c.yaml' with config='b.y"),
     "number for a section": ("data: 5", "Received: 5"),
     "number for the output": ("output_dir: 5", "output_dir: expected a path. Received: 5"),
     "null character in the output": ('output_dir: "a\\0b"', "Received: 'a\\x00b'"),

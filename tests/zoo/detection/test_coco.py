@@ -1,6 +1,7 @@
 """Annotations in COCO's format: what is accepted, and what is named and refused or left out."""
 
 import copy
+import re
 
 import numpy as np
 import pytest
@@ -109,8 +110,8 @@ def refused(key, message, *values, place="annotations/0"):
 WRONG = [
     *refused("id", "a whole number of its own", [9], place="images/1"),
     *(
-        case("images/1", f"file of the folder, .*='{name}'", file_name=name)
-        for name in ("c.jpg", "../a.jpg", "/etc/passwd")
+        case("images/1", f"file of the folder, .*='{re.escape(name)}'", file_name=name)
+        for name in ("c.jpg", "../a.jpg", "/etc/passwd", "http://[b.png")
     ),
     case("images/1", r"\(not a regular file\) \(1, such as sub", file_name="sub"),
     case("images/1", r"not an image of .*such as annotations", file_name="annotations.json"),
@@ -119,7 +120,7 @@ WRONG = [
     *refused("category_id", "expected a category .*: category_id=4", 4),
     *refused("category_id", "object 5: category_id=None", ...),
     *refused("bbox", "expected bbox=", [2, 2, 4], [2, 2, 4, float("nan")], [2, 2, 4, 10**400]),
-    *refused("bbox", "expected bbox=", [2, 2, 4, 2**54], [-(2**54), 2, 2**54, 4]),
+    *refused("bbox", "expected bbox=", ["two", 2, 4, 3], [2, 2, 4, 2**54], [-(2**54), 2, 2**54, 4]),
     *refused("iscrowd", "expected iscrowd to be 0 or 1", 2),
     *(
         case("annotations/0", message, segmentation=form)
@@ -202,3 +203,5 @@ def test_boxes_alone(folder):
     assert not boxless.masks
     assert boxless.objects[7][0]["bbox"] == [2, 2, 4, 3]  # of its mask
     assert "segmentation" not in boxless.objects[7][0]
+    with pytest.raises(ValueError, match=r"expected bbox=\[x, y, width, height\] .*none"):
+        read(folder, changed("annotations/0", bbox=..., segmentation=...), masks=False)

@@ -1,5 +1,6 @@
 """Ranges of the images that a pattern names."""
 
+import gzip
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
+from support.lfs import LFS_POINTER
 from support.record_files import jpeg, write_imagenet, write_tfds, write_tfrecords
 
 from zoo.pseudo_label.inputs import DamagedError, Range, find_ranges, sizes_and_times
@@ -140,6 +142,8 @@ def test_data_set_of_tfds(tmp_path):
         ("empty/*", "input: expected images. Received: 1 files without records"),
         ("other/*", "records with image/encoded in {tmp_path}/other/a. Received: label"),
         ("text/*", "image/encoded in {tmp_path}/text/a. Received: no tf.train.Example"),
+        ("zipped/*", "input: {tmp_path}/zipped/a is compressed (GZIP); decompress it: gzip"),
+        ("pointer/*", "input: expected a file of records. Received: {tmp_path}/pointer/a (a Git"),
         ("tfds:no_such_data_set", "input: expected a data set of TensorFlow Datasets"),
         ("tfds:imagenet2012", "input: imagenet2012 is not prepared in {tmp_path}"),
     ],
@@ -153,9 +157,14 @@ def test_input_without_images_is_refused(tmp_path, pattern, part):
         (tmp_path / name).mkdir()
         with tf.io.TFRecordWriter(str(tmp_path / name / "a")) as file:
             list(map(file.write, records))
+    zipped = gzip.compress((tmp_path / "other" / "a").read_bytes())
+    for name, content in ("zipped", zipped), ("pointer", LFS_POINTER):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").write_bytes(content)
     pattern = pattern if ":" in pattern else f"{tmp_path}/{pattern}"
-    with pytest.raises(ValueError, match=re.escape(part.format(tmp_path=tmp_path))):
-        find(pattern, folder=tmp_path)
+    for size in (0, 4) if pattern.endswith("zipped/*") else (4,):
+        with pytest.raises(ValueError, match=re.escape(part.format(tmp_path=tmp_path))):
+            find(pattern, size, folder=tmp_path)
 
 
 def test_data_set_without_images_is_refused(tmp_path):

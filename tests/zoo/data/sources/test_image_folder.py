@@ -70,6 +70,7 @@ FOUND = {
     "seg_train/seg_train seg_test/seg_test": (16, 4, "training images in seg_train/seg_train (16)"),
     "train": (12, 4, "train: 4 of 16 images are held out (data.test_fraction)\n"),
     "data/pets": (12, 4, "data/pets: 4 of 16 images are held out"),
+    "train test=flat": (12, 4, "data/train: 4 of 16 images are held out"),
     "train=flat bus=flat": (12, 4, "1 folders taken for classes in spite of their"),
     "train val test=flat": (16, 4, "1 folders of splits left out, which have images but"),
     "train/cat/.ipynb_checkpoints=flat train/cat/@eaDir/0.png=flat train": (
