@@ -169,6 +169,7 @@ CALLS = [
         for names in ([None], [["lambda_resnet26t"]], [NAN], ["lambda_resnet26t", None])
     ),
     (lambda: find_published(NAME), f"of {NAME!r}; it has fashion_mnist"),
+    (lambda: find_published("resnet50_llll_pytorch"), "; d-li14/lambda.pytorch links a checkpoint"),
     (lambda: find_published("resnet50", "fashion_mnist"), f"of fashion_mnist: {NAME}. Received: "),
     (lambda: find_published(NAME, "fashion_mnist-x"), "to be one of fashion_mnist. Received: "),
     *(
