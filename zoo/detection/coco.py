@@ -268,7 +268,8 @@ def _images(entries: list[Json], notes: Findings, faults: Findings) -> dict[int,
         try:
             image = _entry(_Image, entry)
             first = files.setdefault(image["file_name"], image)
-            images[image["id"]] = first  # `find_files` leaves out ids of several files
+            if images.setdefault(image["id"], first) is not first:
+                raise _fault("a whole number of its own", "it again")
             if first is not image:
                 notes.add("repeated images merged", f"{where}: {image['file_name']}")
         except ValueError as error:

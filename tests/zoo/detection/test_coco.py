@@ -1,6 +1,7 @@
 """Annotations in COCO's format: what is accepted, and what is named and refused or left out."""
 
 import copy
+import json
 import re
 
 import numpy as np
@@ -171,6 +172,16 @@ def test_an_id_of_two_images_gives_neither_the_objects_of_the_other(folder, file
     found = read(folder, content, skip=True)
     assert {number: len(objects) for number, objects in found.objects.items()} == {9: 1}
     assert "objects of images that are left out (2," in capsys.readouterr().err
+
+
+def test_annotations_of_shards_are_checked_without_their_images(tmp_path):
+    path = tmp_path / "val.json"
+    path.write_text(json.dumps(changed("images/1", id=7)))
+    found, _, faults = coco.parse(path)
+    assert [*faults.lines()] == [
+        "expected a whole number of its own (1, such as image 7: it again)"
+    ]
+    assert [image["file_name"] for image in found.images] == ["a.jpg"]
 
 
 def test_long_polygons_of_small_images_are_read():
