@@ -153,18 +153,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         tried = (
-            (re.match(OPERATIONS[one], f"{self.command} {self.path}"), one) for one in OPERATIONS
+            (re.match(OPERATIONS[name], f"{self.command} {self.path}"), name) for name in OPERATIONS
         )
-        found, operation = next(filter(itemgetter(0), tried), (None, ""))
-        if found is None or not isinstance(self.connection, ssl.SSLSocket):
+        match, operation = next(filter(itemgetter(0), tried), (None, ""))
+        if match is None or not isinstance(self.connection, ssl.SSLSocket):
             return self.do_CONNECT()  # refuses the request
         time.sleep(self.server.round_trip)
         self.query, self.data = dict(parse_qsl(urlsplit(self.path).query)), bytearray()
-        self.found = {key: unquote(value) for key, value in found.groupdict().items()}
-        own = self.found | self.query
-        self.key = f"{own['bucket']}/{own.get('name', own.get('prefix', ''))}"
+        self.groups = {key: unquote(value) for key, value in match.groupdict().items()}
+        parameters = self.groups | self.query
+        self.key = f"{parameters['bucket']}/{parameters.get('name', parameters.get('prefix', ''))}"
         if operation == "upload":
-            self.key, self.data = self.server.uploads[self.found["upload"]]
+            self.key, self.data = self.server.uploads[self.groups["upload"]]
         self.log = Request(operation, self.key)
         self.server.requests.append(self.log)
         self.fault = self.server.fault_of(self.log)
@@ -232,14 +232,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body[half:])
 
     def _stat(self) -> None:
-        found = self.server.objects.get(self.key)
-        self._send(200 if found else 404, found.resource if found else b"no such object")
+        stored = self.server.objects.get(self.key)
+        self._send(200 if stored else 404, stored.resource if stored else b"no such object")
 
     def _mark(self, data: bytes | None = None) -> None:
         data = self._body() if data is None else data
         with self.server.lock:
-            found = self.server.objects.get(self.key)
-            generation = found.resource["generation"] if found else "0"
+            stored = self.server.objects.get(self.key)
+            generation = stored.resource["generation"] if stored else "0"
             if self.query.get("ifGenerationMatch", generation) != generation:
                 return self._send(412, b"another generation")
             self.server.write(self.key, data)
@@ -267,30 +267,30 @@ class _Handler(BaseHTTPRequestHandler):
             entries[self.query.get("prefix", "") + head + more] = None if more else objects[key]
         size = min(int(self.query.get("maxResults", self.server.page)), self.server.page)
         names = [name for name in entries if name > self.query.get("pageToken", "")]
-        items = [found.resource for name in names[:size] if (found := entries[name])]
+        items = [stored.resource for name in names[:size] if (stored := entries[name])]
         folders = [name for name in names[:size] if not entries[name]]
         token = {"nextPageToken": names[size - 1]} if names[size:] else {}
         self._send(200, {"items": items, "prefixes": folders, **token})
 
     def _bucket(self) -> None:
-        self._send(200, {"name": self.found["bucket"], "location": "LOOPBACK"})
+        self._send(200, {"name": self.groups["bucket"], "location": "LOOPBACK"})
 
     def _read(self) -> None:
-        found = self.server.objects.get(self.key)
+        stored = self.server.objects.get(self.key)
         first, last = self.headers.get("Range", "bytes=0-").removeprefix("bytes=").split("-")
-        data = found.data[int(first) : int(last) + 1 if last else None] if found else b""
+        data = stored.data[int(first) : int(last) + 1 if last else None] if stored else b""
         if data and self.fault and self.fault.kind == "damage":
             data = data[:-1] + bytes([data[-1] ^ 1])
-        self._send(206 if data else 416 if found else 404, data)
+        self._send(206 if data else 416 if stored else 404, data)
 
     def _delete(self) -> None:
         self._send(204 if self.server.objects.pop(self.key, None) else 404)
 
     def _copy(self) -> None:
         self._body()
-        if found := self.server.objects.get(self.key):
-            self.server.write(f"{self.found['to_bucket']}/{self.found['to_name']}", found.data)
-        self._send(200 if found else 404, {"done": True})
+        if stored := self.server.objects.get(self.key):
+            self.server.write(f"{self.groups['to_bucket']}/{self.groups['to_name']}", stored.data)
+        self._send(200 if stored else 404, {"done": True})
 
 
 @contextmanager

@@ -81,8 +81,8 @@ def main(arguments: Sequence[str]) -> None:
                     raise ValueError(f"other hosts were asked: {server.refused}")
             print(f"{what}, {delay} ms: {rates[what, delay][-1]:.1f} images/s", flush=True)
     speed = [
-        {"what": what, "round_trip_ms": delay, "images_per_s": median(found), "turns": found}
-        for (what, delay), found in rates.items()
+        {"what": what, "round_trip_ms": delay, "images_per_s": median(turns), "turns": turns}
+        for (what, delay), turns in rates.items()
     ]
     for rows in (speed, costs):
         print(table(rows[0], [map(str, row.values()) for row in rows]), end="\n\n")
@@ -114,8 +114,8 @@ def read(server: BucketServer) -> float:
     from zoo.data.load import load_data
 
     place = f"bucket{next(BUCKETS)}"  # the client caches objects by name
-    for key, found in list(server.objects.items()):
-        server.write(key.replace("bucket", place, 1), found.data)
+    for key, stored in list(server.objects.items()):
+        server.write(key.replace("bucket", place, 1), stored.data)
     os.environ.update(server.environment)
     settings = DATA | {"dir": f"gs://{place}/data"}
     data = load_data(DataConfig.model_validate(settings), 32).train
@@ -145,27 +145,31 @@ def cost(requests: Sequence[Request]) -> list[dict[str, Any]]:
     """Counts requests and bytes of the last epoch, by part of the run."""
     epoch_ends = [
         number
-        for number, one in enumerate(requests)
-        if (one.operation, one.place) == ("upload", "bucket/run/epochs.jsonl")
+        for number, request in enumerate(requests)
+        if (request.operation, request.place) == ("upload", "bucket/run/epochs.jsonl")
     ]
     left = list(requests[epoch_ends[-2] + 1 : epoch_ends[-1] + 1])
     rows = []
     for part, within in PARTS.items():
-        own = [one for one in left if within in one.place]
-        left = [one for one in left if within not in one.place]
-        counts = Counter(one.operation for one in own)
-        reads = Counter(one.place for one in own if one.operation == "read")
+        in_part = [request for request in left if within in request.place]
+        left = [request for request in left if within not in request.place]
+        counts = Counter(request.operation for request in in_part)
+        reads = Counter(request.place for request in in_part if request.operation == "read")
         rows.append(
             {
                 "part": part,
-                "requests": len(own),
+                "requests": len(in_part),
                 "lists": counts["list"],
                 "stats": counts["stat"],
                 "uploads": counts["upload"],
                 "reads": counts["read"],
                 "objects_read": len(reads),
-                "read_bytes": sum(one.sent for one in own if one.operation == "read"),
-                "written_bytes": sum(one.received for one in own if one.operation == "upload"),
+                "read_bytes": sum(
+                    request.sent for request in in_part if request.operation == "read"
+                ),
+                "written_bytes": sum(
+                    request.received for request in in_part if request.operation == "upload"
+                ),
             }
         )
     return rows

@@ -30,10 +30,10 @@ def main(arguments: Sequence[str]) -> None:
     """Reads a report, prints and writes."""
     path = Config.from_command_line(arguments, "python -m tools.choices").file
     rows = read_report(path)["rows"]
-    if found := choices(rows):
+    if compared := choices(rows):
         shown = columns(*COMPARED[1:])
-        print_table("auto beside the fastest implementation", "positions", shown, found)
-        if corrected := list(corrections(found)):
+        print_table("auto beside the fastest implementation", "positions", shown, compared)
+        if corrected := list(corrections(compared)):
             print("\nRows to put first in CHOICES (lambda_keras/layers/position_lambdas):")
             print(*(f"    {row}," for row in corrected), sep="\n")
     if networks := timm_rows(rows):
@@ -52,38 +52,38 @@ def choices(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             if "implementation" in row and row.get(mode, {}).get("ms"):
                 key = (row["size"] ** row["axes"], row["scope"], row["batch"], mode)
                 cases.setdefault(key, {})[row["implementation"]] = row[mode]["ms"]
-    found = []
+    compared = []
     for case, times in cases.items():
         auto = times.pop("auto", None)
         if auto and times:
             best = min(times, key=times.__getitem__)
             values = (*case, best, auto / times[best])
-            found.append(dict(zip(COMPARED, values, strict=True)))
-    return found
+            compared.append(dict(zip(COMPARED, values, strict=True)))
+    return compared
 
 
-def corrections(found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def corrections(compared: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields rows for `CHOICES` of `position_lambdas` where `auto` is not the fastest."""
-    for one in found:
-        if one["auto_of_best"] > TOLERATED:
-            ranges = {key: (one[key], one[key]) for key in ("positions", "scope", "batch")}
-            yield one["best"], {**ranges, "training": one["mode"] == FORWARD_BACKWARD}
+    for row in compared:
+        if row["auto_of_best"] > TOLERATED:
+            ranges = {key: (row[key], row[key]) for key in ("positions", "scope", "batch")}
+            yield row["best"], {**ranges, "training": row["mode"] == FORWARD_BACKWARD}
 
 
 def timm_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Lists networks in the columns of timm's benchmark results."""
-    found: dict[str, dict[str, Any]] = {}
+    entries: dict[str, dict[str, Any]] = {}
     for row in rows:
         for mode, kind in ((FORWARD, "infer"), (TRAINING, "train")):
-            if "entry" in row and (one := row.get(mode, {})).get("ms"):
+            if "entry" in row and (measured := row.get(mode, {})).get("ms"):
                 name = re.sub(r"@\d+(x\d+)?", "", row["entry"])
-                entry = found.setdefault(row["entry"], {"model": name})
-                entry[f"{kind}_samples_per_sec"] = round(one["images_per_second"], 2)
-                entry[f"{kind}_step_time"] = round(one["ms"], 3)
+                entry = entries.setdefault(row["entry"], {"model": name})
+                entry[f"{kind}_samples_per_sec"] = round(measured["images_per_second"], 2)
+                entry[f"{kind}_step_time"] = round(measured["ms"], 3)
                 entry[f"{kind}_batch_size"] = row["batch"]
                 entry[f"{kind}_img_size"] = row["image_size"]
                 entry["param_count"] = round(row["parameters"] / 1e6, 2)
-    return list(found.values())
+    return list(entries.values())
 
 
 if __name__ == "__main__":

@@ -143,14 +143,16 @@ def main(arguments: Sequence[str]) -> None:
     for text in config.models:
         network = parse_trained(text, config.batch, config.dtype)
         if not report.look_up(TRAINING, entry=network.name, batch=network.batch):
-            beside = partial(compare_networks, network, device)
-            report.measure([network], [TRAINING], columns(*OF_NETWORKS, *ANALYSIS), beside, note)
+            compare_all = partial(compare_networks, network, device)
+            report.measure(
+                [network], [TRAINING], columns(*OF_NETWORKS, *ANALYSIS), compare_all, note
+            )
     if not config.models:
         shown = columns("of_best", *ANALYSIS)
         for cases in config.cases():
-            beside = partial(compare, cases[0], key="ideal_ms")
+            compare_all = partial(compare, cases[0], key="ideal_ms")
             if not all(report.look_up(MODES[-1], **case.identity) for case in cases):
-                report.measure(cases, MODES, shown, beside, f"{note}{cases[0].title}, ")
+                report.measure(cases, MODES, shown, compare_all, f"{note}{cases[0].title}, ")
     report.finish()
 
 
@@ -167,27 +169,27 @@ class CompiledReport(CaseReport):
             self.compile = partial(compile_lowered, config.tensorflow)
 
     def results(self, cases, mode, head):
-        found = {}
+        results = {}
         calls = [(case, mode, self.device, self.config.kernels) for case in cases]
         analyses = in_new_process(self.compile, calls, self.config.seconds)
         for case in cases:
             progress(f"{head}: compiling {case.name}, which may take minutes to hours")
-            found[case.name] = {**dict.fromkeys([*ANALYSIS, "reason"]), **next(analyses)}
-            if kernels := found[case.name].get("most_expensive"):
+            results[case.name] = {**dict.fromkeys([*ANALYSIS, "reason"]), **next(analyses)}
+            if kernels := results[case.name].get("most_expensive"):
                 print_table(f"{head}, {case.name}", "name", KERNEL, kernels)
-        return found
+        return results
 
 
-def compare_networks(network: Network, device: Device, found: Results) -> None:
+def compare_networks(network: Network, device: Device, results: Results) -> None:
     """Adds images per second, and the largest batch that fits the device's memory."""
-    one = found[network.name]
-    one["ideal_images_per_second"] = quotient(1e3 * network.batch, one["ideal_ms"])
-    one["largest_batch"] = None
-    if one["hbm_bytes"] is not None:
+    result = results[network.name]
+    result["ideal_images_per_second"] = quotient(1e3 * network.batch, result["ideal_ms"])
+    result["largest_batch"] = None
+    if result["hbm_bytes"] is not None:
         images = network.batch * 3 * network.image_size**2 * np.dtype("float32").itemsize
-        growing = one["temporary_bytes"] + images
-        left = device.memory_bytes - (one["hbm_bytes"] - growing)
-        one["largest_batch"] = int(left * network.batch / growing)
+        growing = result["temporary_bytes"] + images
+        left = device.memory_bytes - (result["hbm_bytes"] - growing)
+        result["largest_batch"] = int(left * network.batch / growing)
 
 
 def compile_one(case: Case, mode: str, device: Device, kernels: int) -> Any:

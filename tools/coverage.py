@@ -82,7 +82,7 @@ def text(config: Config) -> str:
     rows = [
         row
         for row in read_coverage()
-        if any(fnmatchcase(place, one) for place in row.places for one in config.patterns)
+        if any(fnmatchcase(place, pattern) for place in row.places for pattern in config.patterns)
         and config.state in (None, row.state)
     ]
     if not rows:

@@ -89,8 +89,8 @@ def split(kinds: Sequence[str], seed: int) -> np.ndarray:
         runs[place] = runs[place - 1] + (length == 0)
     random, training = np.random.default_rng(seed), np.zeros(len(kinds), bool)
     for kind in sorted(set(kinds)):
-        own = np.unique(runs[np.array(kinds) == kind])
-        training |= np.isin(runs, random.permutation(own)[: -(-len(own) // 2)])
+        modules = np.unique(runs[np.array(kinds) == kind])
+        training |= np.isin(runs, random.permutation(modules)[: -(-len(modules) // 2)])
     return training
 
 

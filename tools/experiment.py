@@ -69,15 +69,15 @@ class Table(Section):
 
     def pairs(self) -> list[tuple[str, str, str]]:
         """Splits the claims into two rows and the sign between them."""
-        found = []
+        claims = []
         for claim in self.claims:
             first, sign, second = (part.strip() for part in claim.partition(" > "))
             if not sign:
                 first, sign, second = (part.strip() for part in claim.partition(" = "))
             if not sign:
                 raise ValueError(f"claims: expected A > B or A = B. Received: {claim!r}")
-            found.append((first, sign, second))
-        return found
+            claims.append((first, sign, second))
+        return claims
 
 
 class Experiment(Section):
@@ -145,7 +145,7 @@ class Experiment(Section):
     def order(self) -> Iterator[tuple[str, int]]:
         """Yields rows and seeds, table by table, seed by seed."""
         for table in self.tables.values():
-            names = dict.fromkeys(name for one in table.pairs() for name in (one[0], one[2]))
+            names = dict.fromkeys(name for claim in table.pairs() for name in (claim[0], claim[2]))
             yield from ((name, seed) for seed in self.seeds for name in names)
 
 
@@ -246,11 +246,11 @@ def read(output: Path) -> dict[str, Any]:
     return json.loads(output.read_text("utf-8")) if output.is_file() else {"runs": [], "times": []}
 
 
-def found(report: Mapping[str, Any], kind: str, settings: Mapping[str, Any]) -> list[Any]:
+def matching(report: Mapping[str, Any], kind: str, settings: Mapping[str, Any]) -> list[Any]:
     """Lists the runs with these settings, or the times of this network, whatever the row's name."""
     names = OF_TIMES if kind == "times" else settings.keys()
     wanted = {name: settings[name] for name in names}
-    return [one for one in report[kind] if wanted.items() <= {**LATER, **one["settings"]}.items()]
+    return [row for row in report[kind] if wanted.items() <= {**LATER, **row["settings"]}.items()]
 
 
 def standardized(images: np.ndarray, scale: tuple[float, float]) -> np.ndarray:
@@ -298,7 +298,7 @@ def batches_of(settings: Mapping[str, Any], seed: int, train: Images, steps: int
         weights = (len(part) / len(counts) / counts).astype("float32")
         tensors.append(tf.constant(weights[train.labels]))
     batches = tf.data.Dataset.from_tensor_slices(order.reshape(steps, size))
-    return batches.map(lambda index: tuple(tf.gather(one, index) for one in tensors))
+    return batches.map(lambda index: tuple(tf.gather(tensor, index) for tensor in tensors))
 
 
 def prepare(settings: Mapping[str, Any], seed: int, train: Images, steps: int) -> tuple[Any, Any]:
@@ -350,11 +350,11 @@ def evaluate(model: Any, tests: Mapping[str, np.ndarray], labels: np.ndarray) ->
         name: log_softmax(model.predict(images, batch_size=size, verbose=0).astype("float64"), -1)
         for name, images in tests.items()
     }
-    right = {name: one.argmax(-1) == labels[: len(one)] for name, one in logs.items()}
+    right = {name: scores.argmax(-1) == labels[: len(scores)] for name, scores in logs.items()}
     plain = logs["accuracy"]
     loss = negative_log_likelihood(plain, labels)
     scores = Scores(np.exp(plain.max(-1)), right["accuracy"], loss)
-    metrics = {name: 100 * float(one.mean()) for name, one in right.items()}
+    metrics = {name: 100 * float(hits.mean()) for name, hits in right.items()}
     if CORRUPTIONS[0] in metrics:
         metrics["corrupted"] = float(np.mean([metrics[name] for name in CORRUPTIONS]))
     if plain.shape[-1] == 2:
@@ -399,8 +399,8 @@ def run(
 
     for name, seed in dict.fromkeys(experiment.order()):
         settings = experiment.settings(name)
-        done = found(read(output), "times" if timed else "runs", settings)
-        if (timed and done) or any(one.get("seed") == seed for one in done):
+        done = matching(read(output), "times" if timed else "runs", settings)
+        if (timed and done) or any(entry.get("seed") == seed for entry in done):
             continue
         steps = TIMED_STEPS if timed else experiment.images // experiment.batch_size
         row = settings["image_size"], seed if experiment.data == ELPV else None
@@ -412,7 +412,9 @@ def run(
             start = work.clock()
             fit()
             rounds.append(work.clock() - start)
-        result["parameters"] = sum(int(np.prod(one.shape)) for one in model.trainable_variables)
+        result["parameters"] = sum(
+            int(np.prod(variable.shape)) for variable in model.trainable_variables
+        )
         if timed:
             result["ms"] = 1000 * min(rounds) / TIMED_STEPS
         else:
@@ -463,22 +465,22 @@ def compare(first: Sequence[float], second: Sequence[float]) -> Comparison:
 
 def by_seed(experiment: Experiment, report: Mapping[str, Any], name: str) -> dict[int, Any]:
     """Returns the runs of a row by seed."""
-    return {one["seed"]: one for one in found(report, "runs", experiment.settings(name))}
+    return {entry["seed"]: entry for entry in matching(report, "runs", experiment.settings(name))}
 
 
 def rows(experiment: Experiment, report: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Lists mean and deviation of every row of every table, over seeds."""
     lines = []
     for title, table in experiment.tables.items():
-        for name in dict.fromkeys(name for one in table.pairs() for name in (one[0], one[2])):
+        for name in dict.fromkeys(name for claim in table.pairs() for name in (claim[0], claim[2])):
             runs = list(by_seed(experiment, report, name).values())
-            times = found(report, "times", experiment.settings(name))
+            times = matching(report, "times", experiment.settings(name))
             line: dict[str, Any] = {"kind": "row", "table": title, "row": name}
             line["train_images"] = experiment.rows[name].train_images
             line["seeds"] = len(runs)
-            line |= {key: one[key] for one in times for key in ("parameters", "ms")}
+            line |= {key: timed[key] for timed in times for key in ("parameters", "ms")}
             for metric in experiment.metrics:
-                values = [one[metric] for one in runs]
+                values = [run[metric] for run in runs]
                 line[metric] = float(np.mean(values)) if values else None
                 line[f"{metric}_sd"] = float(np.std(values, ddof=1)) if values[1:] else None
             lines.append(line)
@@ -493,7 +495,9 @@ def claims(experiment: Experiment, report: Mapping[str, Any]) -> list[dict[str, 
             runs = [by_seed(experiment, report, name) for name in (first, second)]
             seeds = sorted(runs[0].keys() & runs[1].keys())
             for metric in table.metrics if len(seeds) >= FEWEST else ():
-                result = compare(*([one[seed][metric] for seed in seeds] for one in runs))
+                result = compare(
+                    *([runs_by_seed[seed][metric] for seed in seeds] for runs_by_seed in runs)
+                )
                 verdict = result.verdict(sign, metric == "calibration_error")
                 line = {"kind": "claim", "table": title, "claim": f"{first} {sign} {second}"}
                 line["metric"] = metric
@@ -509,9 +513,9 @@ def show(experiment: Experiment, report: Mapping[str, Any]) -> None:
     tested = [Column(name, name) for name in ("metric", *Comparison._fields, "verdict")]
     lines, verdicts = rows(experiment, report), claims(experiment, report)
     for title, table in experiment.tables.items():
-        own = ([one for one in part if one["table"] == title] for part in (lines, verdicts))
-        print_table(f"{title}. {table.about}", "row", measured, next(own))
-        print_table("Claims", "claim", tested, next(own))
+        parts = ([line for line in part if line["table"] == title] for part in (lines, verdicts))
+        print_table(f"{title}. {table.about}", "row", measured, next(parts))
+        print_table("Claims", "claim", tested, next(parts))
 
 
 if __name__ == "__main__":

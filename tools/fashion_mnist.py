@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> None:
     if builder.is_prepared():
         raise ValueError(f"output: expected a folder without {NAME}. Received: {builder.data_dir}")
     infos = builder.url_infos.values()
-    originals = {one.filename: original(config.input / one.filename, one) for one in infos}
+    originals = {info.filename: original(config.input / info.filename, info) for info in infos}
     with TemporaryDirectory() as folder:  # TFDS looks here before it downloads
         for name, content in originals.items():
             Path(folder, name).write_bytes(content)
@@ -62,11 +62,11 @@ def original(path: Path, info: Any) -> bytes:
         time = TIMES[path.name[:2]].to_bytes(4, "little")
         name = path.stem.encode() + b"\0"
         content = MAGIC + bytes([NAMED]) + time + content[8:10] + name + content[10:]
-    found = len(content), hashlib.sha256(content).hexdigest()
-    if found != (info.size, info.checksum):
+    received = len(content), hashlib.sha256(content).hexdigest()
+    if received != (info.size, info.checksum):
         raise ValueError(
             f"input: expected {path.name} of Fashion-MNIST, of SHA-256 {info.checksum} with the "
-            f"header of the original. Received: {str(path)!r}, {found[0]} bytes, {found[1]}"
+            f"header of the original. Received: {str(path)!r}, {received[0]} bytes, {received[1]}"
             if content
             else f"input: expected a folder with {path.name}. Received: {str(path.parent)!r}"
         )

@@ -60,7 +60,7 @@ class Instruction:
 
     def find(self, pattern: str) -> str:
         """Finds the first group of a pattern in the attributes; empty if there is none."""
-        return found[1] if (found := re.search(pattern, self.rest)) else ""
+        return match[1] if (match := re.search(pattern, self.rest)) else ""
 
 
 Computation = list[Instruction]  # the last one computes the result
@@ -121,8 +121,8 @@ def _parse(text: str) -> Computation:
     for line in text.splitlines():
         if head := _COMPUTATION.match(line):
             computations[head[1]] = inside = []
-        elif found := _INSTRUCTION.match(line):
-            name, result, opcode, rest = found.groups()
+        elif match := _INSTRUCTION.match(line):
+            name, result, opcode, rest = match.groups()
             arrays = tuple(_array(*parts) for parts in _ARRAY.findall(result))
             operands, _, attributes = rest.partition(")")
             sources = tuple(known[operand] for operand in _NAME.findall(operands))
@@ -139,55 +139,55 @@ def _array(dtype: str, sizes: str, layout: str) -> Array:
 
 
 def _kernels(computation: Computation, calls: int) -> Iterator[Kernel]:
-    for one in computation:
-        if one.opcode in CALLS:
-            rounds = _rounds(one) if one.opcode == "while" else 1
-            for inner in one.called:
+    for op in computation:
+        if op.opcode in CALLS:
+            rounds = _rounds(op) if op.opcode == "while" else 1
+            for inner in op.called:
                 yield from _kernels(inner, calls * rounds)
-        elif one.opcode not in FREE and not one.opcode.endswith("-start"):
-            source, cycles = one.find('op_name="([^"]*)"'), one.find('estimated_cycles":"(\\d+)')
-            cost = bytes_accessed(one), operations(one), float(cycles or 0)
+        elif op.opcode not in FREE and not op.opcode.endswith("-start"):
+            source, cycles = op.find('op_name="([^"]*)"'), op.find('estimated_cycles":"(\\d+)')
+            cost = bytes_accessed(op), operations(op), float(cycles or 0)
             moved, count, estimate = (calls * part for part in cost)
-            one_channel = "dim_labels" in one.rest and _convolution(one)[1]["i"] == 1
-            yield Kernel(one.name, source, calls, moved, count, estimate, one_channel)
+            one_channel = "dim_labels" in op.rest and _convolution(op)[1]["i"] == 1
+            yield Kernel(op.name, source, calls, moved, count, estimate, one_channel)
 
 
-def _rounds(one: Instruction) -> int:
+def _rounds(op: Instruction) -> int:
     """Counts the rounds of a loop by the bound that its condition compares with."""
-    known = one.find('known_trip_count":{"n":"(\\d+)')
-    return int(known or max(int(other.find(r"^(\d+)\)") or 1) for other in one.called[0]))
+    known = op.find('known_trip_count":{"n":"(\\d+)')
+    return int(known or max(int(other.find(r"^(\d+)\)") or 1) for other in op.called[0]))
 
 
-def _results(one: Instruction) -> list[Instruction]:
+def _results(op: Instruction) -> list[Instruction]:
     """Returns the instructions that compute the results of a kernel."""
-    if one.opcode == "fusion":
-        return _results(one.called[0][-1])
-    if one.opcode in ("tuple", "bitcast"):
-        return [other for operand in one.operands for other in _results(operand)]
-    return [one]
+    if op.opcode == "fusion":
+        return _results(op.called[0][-1])
+    if op.opcode in ("tuple", "bitcast"):
+        return [other for operand in op.operands for other in _results(operand)]
+    return [op]
 
 
-def bytes_accessed(one: Instruction) -> float:
+def bytes_accessed(op: Instruction) -> float:
     """Counts the bytes that a kernel reads and writes; of a sliced array, only the slice."""
-    if one.opcode.endswith("-done"):  # an asynchronous copy counts where it ends
-        return sum(array.bytes for array in one.arrays)
-    if "AllocateBuffer" in one.rest:
+    if op.opcode.endswith("-done"):  # an asynchronous copy counts where it ends
+        return sum(array.bytes for array in op.arrays)
+    if "AllocateBuffer" in op.rest:
         return 0
-    moved = list(one.arrays)
-    for other in _results(one):
+    moved = list(op.arrays)
+    for other in _results(op):
         if other.opcode in UPDATES:  # in place
             moved.remove(other.arrays[0])
             moved.append(other.operands[UPDATES[other.opcode]].arrays[0])
     total = sum(array.far_bytes for array in moved)
-    for operand, part in zip(one.operands, _parts_read(one), strict=True):
+    for operand, part in zip(op.operands, _parts_read(op), strict=True):
         total += part * sum(array.far_bytes for array in operand.arrays)
     return total
 
 
-def _parts_read(one: Instruction) -> list[float]:
+def _parts_read(op: Instruction) -> list[float]:
     """Returns the fraction of each operand that an instruction reads."""
-    if one.opcode == "fusion":
-        inner = one.called[0]
+    if op.opcode == "fusion":
+        inner = op.called[0]
         read: dict[str, float] = defaultdict(float, {inner[-1].name: 1.0})
         for other in reversed(inner):
             for operand, part in zip(other.operands, _parts_read(other), strict=True):
@@ -195,48 +195,48 @@ def _parts_read(one: Instruction) -> list[float]:
         parameters = [other for other in inner if other.opcode == "parameter"]
         parameters.sort(key=lambda other: int(other.find(r"^(\d+)\)")))
         return [read[other.name] for other in parameters]
-    parts = [1.0] * len(one.operands)
-    if one.opcode in SLICES:
-        parts[0] = min(one.size / max(one.operands[0].size, 1), 1)
-    elif one.opcode in UPDATES:
+    parts = [1.0] * len(op.operands)
+    if op.opcode in SLICES:
+        parts[0] = min(op.size / max(op.operands[0].size, 1), 1)
+    elif op.opcode in UPDATES:
         parts[0] = 0.0
     return parts
 
 
-def operations(one: Instruction) -> float:
+def operations(op: Instruction) -> float:
     """Counts the floating-point operations of a kernel."""
-    if one.opcode == "fusion":
-        return sum(map(operations, one.called[0]))
-    if contracted := one.find(r'lhs_contracting_dim(?:ension)?s"?[=:][{\[]([\d,"]*)'):
-        shape = one.operands[0].arrays[0].shape
+    if op.opcode == "fusion":
+        return sum(map(operations, op.called[0]))
+    if contracted := op.find(r'lhs_contracting_dim(?:ension)?s"?[=:][{\[]([\d,"]*)'):
+        shape = op.operands[0].arrays[0].shape
         depth = math.prod(shape[int(axis)] for axis in re.findall(r"\d+", contracted))
-        return 2 * math.prod(one.arrays[0].shape) * depth
-    if "dim_labels" in one.rest:
-        return _convolved(one)
-    if one.opcode.startswith("reduce"):
-        return one.operands[0].size
-    return one.size if one.opcode in ARITHMETIC and "f" in one.arrays[0].dtype else 0
+        return 2 * math.prod(op.arrays[0].shape) * depth
+    if "dim_labels" in op.rest:
+        return _convolved(op)
+    if op.opcode.startswith("reduce"):
+        return op.operands[0].size
+    return op.size if op.opcode in ARITHMETIC and "f" in op.arrays[0].dtype else 0
 
 
-def _convolution(one: Instruction) -> list[dict[str, int]]:
+def _convolution(op: Instruction) -> list[dict[str, int]]:
     """Returns sizes of input, kernel and output of a convolution by letter: b, f, i, o, 0, 1."""
-    arrays = [*one.operands[:2], one]
-    places = ROLES.get(one.find(r"__cudnn\$conv(Backward\w+)"), (0, 1, 2))
-    labels = re.split("_|->", one.find(r"dim_labels=(\w+->\w+)"))
+    arrays = [*op.operands[:2], op]
+    places = ROLES.get(op.find(r"__cudnn\$conv(Backward\w+)"), (0, 1, 2))
+    labels = re.split("_|->", op.find(r"dim_labels=(\w+->\w+)"))
     shapes = [arrays[place].arrays[0].shape for place in places]
-    return [dict(zip(*both, strict=True)) for both in zip(labels, shapes, strict=True)]
+    return [dict(zip(*pair, strict=True)) for pair in zip(labels, shapes, strict=True)]
 
 
-def _convolved(one: Instruction) -> float:
+def _convolved(op: Instruction) -> float:
     """Counts the operations of a convolution, without products with padding."""
-    source, kernel, output = _convolution(one)
-    fields = dict(field.split("=") for field in one.find(r"window=\{(.*?)\}").split())
+    source, kernel, output = _convolution(op)
+    fields = dict(field.split("=") for field in op.find(r"window=\{(.*?)\}").split())
     count = 2 * output["b"] * kernel["i"] * kernel["o"]
     for axis in filter(str.isdigit, source):
-        of_axis = {name: texts.split("x")[int(axis)] for name, texts in fields.items()}
-        spread, before = int(of_axis.get("lhs_dilate", 1)), of_axis.get("pad", "0").split("_")[0]
-        places = np.arange(output[axis])[:, None] * int(of_axis.get("stride", 1)) - int(before)
-        places = places + np.arange(kernel[axis]) * int(of_axis.get("rhs_dilate", 1))
+        on_axis = {name: texts.split("x")[int(axis)] for name, texts in fields.items()}
+        spread, before = int(on_axis.get("lhs_dilate", 1)), on_axis.get("pad", "0").split("_")[0]
+        places = np.arange(output[axis])[:, None] * int(on_axis.get("stride", 1)) - int(before)
+        places = places + np.arange(kernel[axis]) * int(on_axis.get("rhs_dilate", 1))
         inside = (places >= 0) & (places <= (source[axis] - 1) * spread) & (places % spread == 0)
         count *= int(inside.sum())
     return count

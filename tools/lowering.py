@@ -35,8 +35,8 @@ def functional(function: Callable, *tensors: Any) -> tuple[Callable, list[Any], 
     traced: Any = tf.function(function, jit_compile=True, autograph=False)
     traced = traced.get_concrete_function(*tensors)
     given = list(zip(traced.graph.inputs, [*tensors, *traced.captured_inputs], strict=True))
-    handles = [place for place, one in given if one.dtype == tf.resource]
-    others = [place for place, one in given if one.dtype != tf.resource]
+    handles = [place for place, tensor in given if tensor.dtype == tf.resource]
+    others = [place for place, tensor in given if tensor.dtype != tf.resource]
     known = {id(variable.handle): variable for variable in traced.graph.variables}
 
     def call(state: Sequence[Any], rest: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -45,25 +45,25 @@ def functional(function: Callable, *tensors: Any) -> tuple[Callable, list[Any], 
         for operation in traced.graph.get_operations():  # in program order
             if operation.type in ("Placeholder", "NoOp"):
                 continue
-            inputs = [values[one.ref()] for one in operation.inputs]
+            inputs = [values[tensor.ref()] for tensor in operation.inputs]
             if operation.type == "ReadVariableOp":
                 outputs = inputs
             elif operation.type in ASSIGNED:
                 values[operation.inputs[0].ref()] = ASSIGNED[operation.type](*inputs)
                 continue
-            elif any(one.dtype == tf.resource for one in operation.inputs):
+            elif any(tensor.dtype == tf.resource for tensor in operation.inputs):
                 raise ValueError(
                     "expected variables that are read and assigned. Received: operation "
                     f"{operation.type} of a variable"
                 )
             else:
                 outputs = _copied(operation, inputs)
-            values.update(zip((one.ref() for one in operation.outputs), outputs, strict=True))
-        updated = [values[one.ref()] for one in handles]
-        return updated, [values[one.ref()] for one in traced.graph.outputs]
+            values.update(zip((output.ref() for output in operation.outputs), outputs, strict=True))
+        updated = [values[handle.ref()] for handle in handles]
+        return updated, [values[output.ref()] for output in traced.graph.outputs]
 
-    variables = [known[id(one)] for _, one in given if one.dtype == tf.resource]
-    return call, variables, [one for _, one in given if one.dtype != tf.resource]
+    variables = [known[id(tensor)] for _, tensor in given if tensor.dtype == tf.resource]
+    return call, variables, [tensor for _, tensor in given if tensor.dtype != tf.resource]
 
 
 def _copied(operation: Any, inputs: Sequence[Any]) -> Sequence[Any]:
@@ -71,7 +71,7 @@ def _copied(operation: Any, inputs: Sequence[Any]) -> Sequence[Any]:
     copy = tf.compat.v1.get_default_graph()._create_op_internal(
         operation.type,
         inputs,
-        [one.dtype for one in operation.outputs],
+        [output.dtype for output in operation.outputs],
         name=operation.name,
         attrs=dict(operation.node_def.attr),
         op_def=operation.op_def,

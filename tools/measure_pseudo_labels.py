@@ -96,7 +96,7 @@ def select(folder: Path, images: int = 10_000_000, known: int = KNOWN) -> dict[s
     sha256, hashes = _random_images(rng, known)
     shared = known // 100  # images to leave out that are among the labeled ones
     indices = [_index(number) for number in range(-(-shared // PER_RANGE))]
-    sha256[:shared] = np.concatenate([one["sha256"] for one in indices])[:shared]
+    sha256[:shared] = np.concatenate([index["sha256"] for index in indices])[:shared]
     work.scratch.mkdir()
     np.savez(work.scratch / EXCLUDED, sha256=sha256, perceptual_hash=hashes)
     begin = time.process_time()
@@ -109,7 +109,7 @@ def select(folder: Path, images: int = 10_000_000, known: int = KNOWN) -> dict[s
     assert (choice.selected == np.minimum(kept, per_class)).all()
     records = np.bincount(candidates.label, choice.records, minlength=CLASSES)
     assert (records == np.where(kept > 0, per_class, 0)).all()
-    found = {
+    measured = {
         "images": images,
         "left_out": int(candidates.counts[2:4].sum()),
         "selected": int(choice.selected.sum()),
@@ -117,8 +117,8 @@ def select(folder: Path, images: int = 10_000_000, known: int = KNOWN) -> dict[s
         "cpu_seconds_of_the_order": done - filtered,
         "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
     }
-    print(json.dumps(found, indent=1))
-    return found
+    print(json.dumps(measured, indent=1))
+    return measured
 
 
 def _write_made_scores(folder: Path, count: int):

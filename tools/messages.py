@@ -13,7 +13,7 @@ ROWS = ROOT / "tests" / "messages.txt"
 
 
 def _received(call: ast.Call) -> str:
-    return "Received: " + ", ".join(f"{one.arg or '{}'}={{}}" for one in call.keywords)
+    return "Received: " + ", ".join(f"{keyword.arg or '{}'}={{}}" for keyword in call.keywords)
 
 
 # Message templates of functions that make errors: {0} is the first argument.
@@ -119,13 +119,13 @@ class _Messages(ast.NodeVisitor):
 
 def messages() -> set[str]:
     """Returns all messages, each after its room, a part of `zoo` or a package."""
-    found = set()
+    texts = set()
     for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         package, *parts = path.relative_to(ROOT).parts
         room = parts[0] if package == "zoo" and len(parts) > 1 else package
         rows = _Messages(ast.parse(path.read_text("utf-8"))).rows
-        found |= {f"{room}: {row}" for row in rows}
-    return found
+        texts |= {f"{room}: {row}" for row in rows}
+    return texts
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ class Config(Settings):
 def main(arguments: Sequence[str]) -> None:
     """Trains the missing networks, then prints and writes accuracies and verdicts."""
     config = Config.from_command_line(arguments, "python -m tools.noisy_student")
-    runs = [one for seed in config.seeds for one in _runs(config, seed)]
+    runs = [run for seed in config.seeds for run in _runs(config, seed)]
     report = {
         "benchmark": "noisy_student",
         "command": f"python -m tools.noisy_student --folder {config.folder.name}",
@@ -93,14 +93,14 @@ def _runs(config: Config, seed: int) -> Iterator[dict[str, Any]]:
             train += ["--data.train_split", f"train[{first}:{last - count // 5}]"]
             train += ["--data.test_split", held_out, "--training.epochs", config.epochs]
             run_verb("train", *train, "--training.steps_per_execution", 1, *settings)
-        of_run = ["--run", run, "--data.test_split"]
+        evaluated = ["--run", run, "--data.test_split"]
         if not (run / "calibration").is_dir():
             calibration = ["--calibrate", "true", "--output", run / "calibration"]
-            run_verb("evaluate", *of_run, held_out, *calibration)
+            run_verb("evaluate", *evaluated, held_out, *calibration)
         if not (run / "test").is_dir():
-            run_verb("evaluate", *of_run, "test", "--output", run / "test")
+            run_verb("evaluate", *evaluated, "test", "--output", run / "test")
         files = ("metrics.json", "calibration/evaluation.json", "test/evaluation.json")
-        metrics, fitted, tested = (json.loads((run / one).read_text("utf-8")) for one in files)
+        metrics, fitted, tested = (json.loads((run / file).read_text("utf-8")) for file in files)
         return {
             "kind": "run",
             "network": name,
@@ -147,8 +147,10 @@ def verdicts(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     for first, second in [*pairs, *zip(students[1:], students, strict=False)]:
         seeds = sorted(by_name[first].keys() & by_name[second].keys())
         if len(seeds) >= FEWEST:
-            found = compare(*([by_name[name][seed] for seed in seeds] for name in (first, second)))
-            verdict = {**found._asdict(), "verdict": found.verdict(">")}
+            comparison = compare(
+                *([by_name[name][seed] for seed in seeds] for name in (first, second))
+            )
+            verdict = {**comparison._asdict(), "verdict": comparison.verdict(">")}
             lines.append({"kind": "claim", "claim": f"{first} > {second}", **verdict})
     return lines
 

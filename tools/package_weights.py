@@ -62,9 +62,12 @@ def main(arguments: Sequence[str]) -> None:
             "runs: expected a network with a row of packaged weights, as it is there. Received: "
             f"{name} on {data}, overrides={settings[0].model.overrides}"
         )
-    same = [one.model_dump(exclude={"output_dir": True, "training": {"seed"}}) for one in settings]
-    seeds = [one.training.seed for one in settings]
-    if any(one != same[0] for one in same) or len(set(seeds)) != len(seeds):
+    same = [
+        run_config.model_dump(exclude={"output_dir": True, "training": {"seed"}})
+        for run_config in settings
+    ]
+    seeds = [run_config.training.seed for run_config in settings]
+    if any(fields != same[0] for fields in same) or len(set(seeds)) != len(seeds):
         raise ValueError(f"runs: expected settings that differ in the seed. Received: {seeds}")
 
     from lambda_keras.weights import load_weights, save_safetensors
@@ -80,12 +83,12 @@ def main(arguments: Sequence[str]) -> None:
             new.write_bytes(path.read_bytes())
         loaded = create_model(name, classes=len(trained.class_names))
         load_weights(loaded, new, name)
-        for one, other in zip(loaded.get_weights(), trained.model.get_weights(), strict=True):
-            np.testing.assert_array_equal(one, other)
+        for weights, others in zip(loaded.get_weights(), trained.model.get_weights(), strict=True):
+            np.testing.assert_array_equal(weights, others)
         if (size := new.stat().st_size) > LARGEST:
             raise ValueError(f"expected a file of at most {LARGEST:,} bytes. Received: {size:,}")
         checksum = sha256(new)
-        accuracies = [100 * one.test.accuracy for one in results]
+        accuracies = [100 * metrics.test.accuracy for metrics in results]
         training = settings[0].training
         by_seed = ", ".join(
             f"{value:.2f} (seed {seed})" for value, seed in zip(accuracies, seeds, strict=True)
@@ -114,7 +117,7 @@ def _same(path: Path, other: Path) -> bool:
     """Returns whether two files contain the same arrays."""
     from lambda_keras.weights.files import read_safetensors
 
-    first, second = (read_safetensors(one)[0] for one in (path, other))
+    first, second = (read_safetensors(file)[0] for file in (path, other))
     return first.keys() == second.keys() and all(
         np.array_equal(first[name], second[name]) for name in first
     )

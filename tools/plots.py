@@ -81,8 +81,8 @@ def plot_layers(result: Mapping[str, Any], path: Path) -> None:
     for axis, (scope, (mode, key)) in zip(axes, product(scopes, panels), strict=True):
         title, unit, _ = LOOKS["panels"][key]
         _draw_lines(axis, [row for row in rows if row.get("scope", 0) == scope], mode, key)
-        of_scope = f", scope {scope}" if scope else ""
-        heading = f"{title}, {mode.replace('_', ' + ')}{of_scope}"
+        suffix = f", scope {scope}" if scope else ""
+        heading = f"{title}, {mode.replace('_', ' + ')}{suffix}"
         axis.set_title(heading, loc="left", fontsize=10.5, color=INK)
         depth = f"depth {rows[0]['depth']}" if one_depth else "depth"
         what = "Length" if rows[0]["axes"] == 1 else "Height and width"
@@ -112,15 +112,15 @@ def plot_training(result: Mapping[str, Any], rows: Sequence[Any], path: Path) ->
     axis.set_ylim(top=2 * axis.get_ylim()[1])
     axis.set(xlabel=f"Size of the map, depth {rows[0]['depth']}", ylabel="Training step, ms")
     lines: list[Any] = list(axis.lines)
-    beside: dict[str, Any] = {"xytext": (7, 0), "textcoords": "offset points", "va": "center"}
+    placement: dict[str, Any] = {"xytext": (7, 0), "textcoords": "offset points", "va": "center"}
     for line in [line for line in lines if line.get_label() in names]:
         x, y = line.get_xydata()[-1]
         above = {} if x == sizes[-1] else {"xytext": (-7, 3), "ha": "right", "va": "bottom"}
-        axis.annotate(names[line.get_label()], (x, y), **{**beside, **above})
+        axis.annotate(names[line.get_label()], (x, y), **{**placement, **above})
     crosses = [line for line in lines if line.get_marker() == "x"]
     reasons = [row[FORWARD_BACKWARD]["reason"] for row in rows if row[FORWARD_BACKWARD]["reason"]]
     for line, reason in zip(crosses, reasons, strict=True):
-        at = {**beside, "xycoords": line.get_transform()}
+        at = {**placement, "xycoords": line.get_transform()}
         axis.annotate(reason.partition(":")[0], line.get_xydata()[0], **at)
     how = f"Batch {batch}, {result['settings']['dtype']}, {place(result)}"
     figure.text(0.99, 0.01, how, ha="right", fontsize=9, color=INK)
@@ -181,9 +181,9 @@ def plot_claims(result: Mapping[str, Any], path: Path) -> None:
     axis.set_ylim(len(claims), -1)
     axis.set_xlabel("Difference in accuracy, points, with 95 % interval")
     lines, verdicts = axis.get_legend_handles_labels()
-    found = dict(zip(verdicts, lines, strict=True))
+    entries = dict(zip(verdicts, lines, strict=True))
     axis.legend(
-        found.values(), found, loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False
+        entries.values(), entries, loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False
     )
     open_frame(axis)
     save_figure(figure, path)
@@ -231,9 +231,9 @@ def plot_data_sizes(result: Mapping[str, Any], path: Path) -> None:
     sizes = sorted(set().union(*lines.values()))
     figure = new_figure(6.4, 4.2, f"Accuracy by training images, {place(result)}")
     axis = figure.subplots()
-    for (name, own), color in zip(lines.items(), cycle([TEST, TRAIN, INK]), strict=False):
-        x = [sizes.index(size) for size in sorted(own)]
-        means, errors = ([own[size][key] for size in sorted(own)] for key in ACCURACY)
+    for (name, by_size), color in zip(lines.items(), cycle([TEST, TRAIN, INK]), strict=False):
+        x = [sizes.index(size) for size in sorted(by_size)]
+        means, errors = ([by_size[size][key] for size in sorted(by_size)] for key in ACCURACY)
         axis.errorbar(x, means, errors, marker="o", label=name, color=color)
     names = ["all" if math.isinf(size) else f"{size:,}" for size in sizes]
     axis.set_xticks(range(len(sizes)), names)
@@ -262,8 +262,8 @@ def _scale(axis: Axes, rows: list[dict[str, Any]], one_depth: bool) -> None:
     # Labels that the next one would almost cover are left out.
     covered = {size: "" for size, after in pairwise(sizes) if after < 1.3 * size}
     axis.set_xticks(list(sizes), list({**sizes, **covered}.values()))
-    for one in (axis.xaxis, axis.yaxis):
-        one.set_minor_locator(NullLocator())
+    for scale in (axis.xaxis, axis.yaxis):
+        scale.set_minor_locator(NullLocator())
 
 
 def _draw_lines(axis: Axes, rows: list[dict[str, Any]], mode: str, key: str) -> None:
@@ -274,12 +274,12 @@ def _draw_lines(axis: Axes, rows: list[dict[str, Any]], mode: str, key: str) -> 
     named: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         named.setdefault(row.get("implementation") or row["mixer"], []).append(row)
-    for name, own in named.items():
+    for name, measured in named.items():
         style: dict[str, Any] = {"label": name, "lw": 1.5, "ms": 4.5, "zorder": 2}
         style |= LOOKS["styles"].get(name) or {"color": next(colors), "marker": next(markers)}
-        points = {row["size"]: factor * row[mode][key] for row in own if row[mode][key]}
+        points = {row["size"]: factor * row[mode][key] for row in measured if row[mode][key]}
         axis.plot(sorted(points), [points[size] for size in sorted(points)], **style)
-        for row in own:
+        for row in measured:
             if row[mode]["reason"]:
                 above = crosses[row["size"]] = crosses.get(row["size"], -1) + 1
                 at_head = {"transform": axis.get_xaxis_transform(), "clip_on": False}

@@ -43,8 +43,8 @@ class Room(NamedTuple):
 
 def _command(name: str, *paths: str, tables: Sequence[Table] = (COMMANDS,)) -> Room:
     """Returns the room of one command, which may also have rows in the tables of tasks."""
-    own = (f"zoo/{name}", f"tests/zoo/{name}", f"tests/zoo/test_{name}.py")
-    return Room((*own, *paths), {table: [name] for table in tables}, rf"zoo\.{name}\b")
+    folders = (f"zoo/{name}", f"tests/zoo/{name}", f"tests/zoo/test_{name}.py")
+    return Room((*folders, *paths), {table: [name] for table in tables}, rf"zoo\.{name}\b")
 
 
 def _extension(name: str, *paths: str, words: str) -> Room:
@@ -187,7 +187,7 @@ def _tests(quick: bool) -> list[list[str]]:
 
 # An editable installation would find in the checkout what the copy lacks.
 WITHOUT_CHECKOUT = """import sys
-sys.meta_path[:] = [one for one in sys.meta_path if "__editable__" not in str(one)]
+sys.meta_path[:] = [finder for finder in sys.meta_path if "__editable__" not in str(finder)]
 """
 HELPS = "from tools.rooms import check_helps; check_helps"
 QUICK_TESTS = (
@@ -214,9 +214,9 @@ def check_helps(words: str) -> None:
         with redirect_stdout(io.StringIO()) as printed, suppress(SystemExit):
             run([*rest, "--help"])
         text = printed.getvalue()
-        found = re.search(words, text)
-        if found or not text.startswith("usage: "):
-            around = text[max(0, found.start() - 60) : found.end() + 20] if found else text[:80]
+        match = re.search(words, text)
+        if match or not text.startswith("usage: "):
+            around = text[max(0, match.start() - 60) : match.end() + 20] if match else text[:80]
             raise ValueError(f"{name} --help: {around!r}")
 
 
@@ -323,11 +323,11 @@ def forget_services(path: Path, verbs: Sequence[str]) -> None:
 def drop(path: Path, table: str, key: str) -> None:
     """Removes the lines of an entry of a dictionary from a module."""
     text = path.read_text("utf-8")
-    found = entries(text, table, key)
-    if not found:
+    spans = entries(text, table, key)
+    if not spans:
         raise ValueError(f"expected the key {key!r} in {table} of {path.name}. Received: none")
     lines = text.splitlines(keepends=True)
-    for first, last in sorted(found, reverse=True):
+    for first, last in sorted(spans, reverse=True):
         del lines[first - 1 : last]
     path.write_text("".join(lines), "utf-8")
 
@@ -350,7 +350,7 @@ def dangling(folder: Path) -> set[str]:
 
     Names of modules in the tables of commands and tasks are imports, too.
     """
-    found = set()
+    unresolved = set()
     for path in (file for name in PACKAGES for file in (folder / name).rglob("*.py")):
         names: list[tuple[str, str]] = []
         tree = ast.parse(path.read_text("utf-8"))
@@ -361,12 +361,12 @@ def dangling(folder: Path) -> set[str]:
                 names += [(module, alias.name) for alias in node.names]
             elif isinstance(node, ast.Constant) and path.parent == folder / "zoo" / "cli":
                 names += NAMED.findall(str(node.value))
-        found |= {
+        unresolved |= {
             f"{module}:{name} in {path.relative_to(folder)}"
             for module, name in names
             if module.split(".")[0] in PACKAGES and not _exists(folder, module, name)
         }
-    return found
+    return unresolved
 
 
 def _exists(folder: Path, module: str, name: str) -> bool:

@@ -24,7 +24,7 @@ def settings() -> set[str]:
     commands = [part for row in COMMANDS.values() for part in (row, *row.parts.values())]
     places = {place.settings for command in commands for place in command.places.values()}
     rows = set()
-    for declared in {found for place in places for found in _classes(load(place))}:
+    for declared in {kind for place in places for kind in _classes(load(place))}:
         fields = declared.model_json_schema().get("properties", {})
         for name in get_annotations(declared).keys() & fields.keys():
             schema = {key: value for key, value in fields[name].items() if key not in PROSE}

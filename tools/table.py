@@ -62,14 +62,14 @@ def markdown(
     """Formats rows as a table; merges rows whose cells in `columns` are equal."""
     lines: dict[tuple[str, ...], dict[str, Row]] = {}
     for row in rows:
-        cells = tuple(one.cell(row) for one in columns)
+        cells = tuple(field.cell(row) for field in columns)
         lines.setdefault(cells, {})[_name(column(across), row) if across else ""] = row
     names = dict.fromkeys(name for line in lines.values() for name in line)
-    head = [one.title for one in columns]
+    head = [field.title for field in columns]
     for name in names:
-        head += [name] if len(values) == 1 else [f"{name}: {one.title}" for one in values]
+        head += [name] if len(values) == 1 else [f"{name}: {field.title}" for field in values]
     body = (
-        [*cells, *(one.cell(line.get(name, {})) for name in names for one in values)]
+        [*cells, *(field.cell(line.get(name, {})) for name in names for field in values)]
         for cells, line in lines.items()
     )
     return table(head, body)

@@ -21,8 +21,10 @@ class TwoLambdaLayers(LambdaLayer):
         super().__init__(filters, **kwargs)
         # An initializer instance would draw the same numbers again: the second layer uses defaults.
         same = {name: kwargs[name] for name in kwargs.keys() & LambdaLayer.arguments().keys()}
-        own = {name: one for name, one in same.items() if not name.endswith("_initializer")}
-        self.second = LambdaLayer(filters, **{**own, "strides": 1}, name="second")
+        arguments = {
+            name: value for name, value in same.items() if not name.endswith("_initializer")
+        }
+        self.second = LambdaLayer(filters, **{**arguments, "strides": 1}, name="second")
         norms = {"momentum": self.momentum, "epsilon": self.epsilon}
         self.between = keras.layers.BatchNormalization(**norms, name="between")
 

@@ -41,12 +41,12 @@ def axial(rng: np.random.Generator) -> dict[str, np.ndarray]:
     module = importlib.import_module("models.axialnet").AxialAttention
     columns = module(DEPTH, FILTERS, groups=HEADS, kernel_size=HEIGHT)
     rows = module(FILTERS, FILTERS, groups=HEADS, kernel_size=WIDTH, width=True)
-    both = torch.nn.Sequential(columns, rows)
+    layers = torch.nn.Sequential(columns, rows)
     images = rng.normal(size=(2, DEPTH, HEIGHT, WIDTH)).astype("float32")
-    state = _randomize(both, rng)
+    state = _randomize(layers, rng)
     with torch.no_grad():
-        outputs = both.eval()(torch.tensor(images)).numpy()
-        trained = both.train()(torch.tensor(images)).numpy()
+        outputs = layers.eval()(torch.tensor(images)).numpy()
+        trained = layers.train()(torch.tensor(images)).numpy()
     named = {"images": images, "outputs": outputs, "training_outputs": trained, **state}
     return {f"axial/{name}": array for name, array in named.items()}
 

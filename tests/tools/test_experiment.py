@@ -236,8 +236,8 @@ def test_results_without_later_settings_are_those_of_the_defaults(trained):
     for one in report["runs"]:
         for name in module.LATER:
             del one["settings"][name]
-    assert len(module.found(report, "runs", settings)) == 3
-    assert module.found(report, "runs", {**settings, "weights": "w.weights.h5"}) == []
+    assert len(module.matching(report, "runs", settings)) == 3
+    assert module.matching(report, "runs", {**settings, "weights": "w.weights.h5"}) == []
 
 
 @pytest.mark.parametrize("weighted", [False, True])
