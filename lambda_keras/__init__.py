@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-    from lambda_keras import applications, layers
+    from lambda_keras import applications, layers, weights
 
 __version__ = "0.1.0"
 
-__all__ = ["applications", "layers"]
+__all__ = ["applications", "layers", "weights"]
 
 
 class _AfterKeras:
@@ -28,7 +28,8 @@ class _AfterKeras:
     def find_spec(self, name: str, *place: Any) -> "ModuleSpec | None":
         if name != "keras":
             return None
-        finders = [finder for finder in sys.meta_path if finder is not self]
+        # Also without the finder of a module that was reloaded.
+        finders = [finder for finder in sys.meta_path if type(finder).__name__ != "_AfterKeras"]
         spec = next(filter(None, (finder.find_spec(name, *place) for finder in finders)), None)
         if spec and spec.loader:
             run = spec.loader.exec_module
@@ -52,3 +53,7 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         return import_module(f"lambda_keras.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -130,13 +130,16 @@ def test_layers_are_registered_whichever_comes_first(first):
     """The networks' names are read without Keras, and layers known when a model is loaded."""
     script = (
         f"import sys, {first}; print('keras' in sys.modules); import lambda_keras.models.specs;"
+        "from importlib import reload; reload(lambda_keras);"
         "from importlib.util import find_spec; assert find_spec('keras'); import keras;"
         " print(keras.saving.get_registered_object('lambda_keras>LambdaLayer'));"
-        "print(lambda_keras.layers.__name__, lambda_keras.applications.__name__)"
+        "names = {*lambda_keras.__all__} & {*dir(lambda_keras)};"
+        "print(*(getattr(lambda_keras, name).__name__ for name in sorted(names)))"
     )
     printed = subprocess.check_output([sys.executable, "-c", script], cwd=ROOT, text=True)
     lines = [str(first == "keras"), "<class 'lambda_keras.layers.lambda_layer.LambdaLayer'>"]
-    assert printed.splitlines() == [*lines, "lambda_keras.layers lambda_keras.applications"]
+    parts = (f"lambda_keras.{part}" for part in ("applications", "layers", "weights"))
+    assert printed.splitlines() == [*lines, " ".join(parts)]
 
 
 def test_files_are_data_not_code():
