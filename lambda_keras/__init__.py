@@ -28,8 +28,7 @@ class _AfterKeras:
     def find_spec(self, name: str, *place: Any) -> "ModuleSpec | None":
         if name != "keras":
             return None
-        # Also without the finder of a module that was reloaded.
-        finders = [finder for finder in sys.meta_path if type(finder).__name__ != "_AfterKeras"]
+        finders = [finder for finder in sys.meta_path if finder is not self]
         spec = next(filter(None, (finder.find_spec(name, *place) for finder in finders)), None)
         if spec and spec.loader:
             run = spec.loader.exec_module
@@ -45,7 +44,7 @@ class _AfterKeras:
 
 if sys.modules.get("keras"):
     import_module("lambda_keras.layers")
-else:
+elif not any(type(finder).__name__ == "_AfterKeras" for finder in sys.meta_path):  # in a reload
     sys.meta_path.insert(0, _AfterKeras())
 
 

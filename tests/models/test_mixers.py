@@ -87,7 +87,7 @@ def test_strided_queries_replace_the_pooling():
 
 @pytest.mark.one_backend
 def test_strides_are_those_of_the_first_block_of_a_later_stage():
-    """A block of 3 positions cannot be strided, and is not in other blocks."""
+    """Only there, blocks of 3 positions with strided queries are refused."""
     halo = {"block_size": 3, "strided_queries": True, "num_heads": 2}
     changes = {"mixer": "halo", "arguments": {"halo": halo}}
     networks.tiny_model(mixer_blocks=((1,), (), (), (2,)), **changes)

@@ -120,7 +120,7 @@ def _with_extremes(images: np.ndarray) -> np.ndarray:
 
 
 def check_ends(content: bytes, zero_point: int) -> None:
-    """Checks that pixels are inputs as they are, and outputs are in 1/256."""
+    """Checks that inputs are pixels, and outputs in 1/256, both counted from the zero point."""
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(model_content=content)

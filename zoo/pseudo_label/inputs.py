@@ -155,7 +155,8 @@ def _record_ranges(files: Sequence[str], range_size: int, skip_damaged: bool) ->
 
 def _divided(file: str, skip: int, take: int, size: int, key: str = IMAGE) -> list[Range]:
     end, size = skip + take, size or take
-    return [Range((file,), min(size, end - at), at, key) for at in range(skip, end, size)]
+    begins = range(skip, end, size)
+    return [Range((file,), min(size, end - begin), begin, key) for begin in begins]
 
 
 def _count_records(path: str) -> tuple[int, bool]:

@@ -197,8 +197,10 @@ def test_unreadable_image_ends_the_run_with_its_name(source, tmp_path):
 
 def test_plain_batch_of_which_one_image_or_nothing_is_readable():
     def batch(number):
-        read = lambda records, seeds: (numbers(records, seeds)[0], records["image"] == number)  # noqa: E731
-        return next(iter(TrainingImages(RECORDS, read).batches(COUNT, CLASSES, normalize=False)))
+        train = TrainingImages(
+            RECORDS, lambda *both: (numbers(*both)[0], both[0]["image"] == number)
+        )
+        return next(iter(train.batches(COUNT, CLASSES, normalize=False)))
 
     images, labels = batch(8)
     assert set(images[:, 0, 0, 0].numpy()) == {8}
